@@ -1,0 +1,108 @@
+"""What came after the attempt: the queue, and the time until the first step that is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from postmortem.analysis.cost_input import Attempt
+from postmortem.analysis.model import Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Seconds of queue and restart; `paid_s` is the part of the queue in which the nodes stayed allocated."""
+
+    queue_s: float = 0.0
+    paid_s: float = 0.0
+    restart_s: float = 0.0
+    basis: Basis = "measured"
+    gpus: int | None = None
+    """GPUs of the attempt that restarted, where known."""
+    is_seen: bool = False
+    """A later attempt is in the bundle."""
+    unseen_s: float = 0.0
+    """Queue before attempts whose start is not known, which may have been theirs."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How to time a step that prints no duration: tokens of one step, else the usual seconds; the log interval."""
+
+    tokens_per_step: float | None
+    pace_s: float
+    log_every: int
+
+
+def _first_new(steps: pl.DataFrame, number: int, durable: float, rate: Rate) -> tuple[float, bool] | None:
+    """When the first step past `durable` began in the attempt, and whether its duration is known; None if never."""
+    own = steps.filter((pl.col("attempt") == number) & pl.col("t").is_not_null())
+    new = own.filter(pl.col("step") > durable)
+    if not new.height:
+        return None
+    row = new.row(0, named=True)
+    count = row["step"] - durable
+    earlier = own.filter(pl.col("step") <= durable)
+    if not earlier.height and count > 1:
+        # The first line of an attempt that resumed elsewhere: it stands for no more than its log interval.
+        distances = own["step"].diff().drop_nulls()
+        seen = distances.mode().min() if distances.len() else None
+        count = min(count, max(float(seen) if isinstance(seen, int) else 1.0, float(rate.log_every)))
+    d = row["d"]
+    if d is None and rate.tokens_per_step and row["rate"]:
+        d = rate.tokens_per_step / row["rate"]
+    if d is None and earlier.height and row["t"] > earlier["t"][-1]:
+        d = (row["t"] - earlier["t"][-1]) / (row["step"] - earlier["step"][-1])
+    known = d is not None
+    return float(row["t"] - count * (d if d is not None else rate.pace_s)), known
+
+
+def _begin(attempt: Attempt, steps: pl.DataFrame) -> tuple[float | None, Basis]:
+    if attempt.start is not None:
+        return attempt.start, "measured"
+    first = steps.filter(pl.col("attempt") == attempt.number)["t"].min()
+    seen = [t for t in (attempt.first_init, attempt.loop_start, first) if isinstance(t, int | float)]
+    return (min(seen), "inferred") if seen else (None, "inferred")
+
+
+def measure_restart(
+    left: Attempt, later: list[Attempt], steps: pl.DataFrame, durable: float, end: float, rate: Rate
+) -> Restart:
+    """Queue and restart over the later attempts until one does a step past `durable`.
+
+    An attempt that dies before that is restart as a whole. `left` ended at `end`.
+    """
+    queue = paid = total = unseen = 0.0
+    basis: Basis = "measured"
+    gpus: int | None = None
+    is_seen = False
+    for attempt in later:  # attempts, a handful
+        begun, how = _begin(attempt, steps)
+        if begun is None:
+            continue
+        is_seen, gpus = True, attempt.gpus
+        begun = max(begun, end)
+        queue += begun - end
+        paid += 0.0 if left.is_released else begun - end
+        if how != "measured":
+            basis = how
+            unseen += begun - end
+        new = _first_new(steps, attempt.number, durable, rate)
+        if new is not None:
+            started, is_timed = new
+            if not is_timed and attempt.loop_start is not None and attempt.loop_start >= begun:
+                # The first steps of an attempt are slow; the line that opens the loop knows, a usual pace does not.
+                started, is_timed = attempt.loop_start, True
+            total += max(0.0, started - begun)
+            return Restart(queue, paid, total, basis if is_timed else "inferred", gpus, True, unseen)
+        last = steps.filter(pl.col("attempt") == attempt.number)["t"].max()
+        ends = attempt.finish if attempt.finish is not None else last
+        stop = max(begun, float(ends)) if isinstance(ends, int | float) else begun
+        total += stop - begun
+        left, end = attempt, stop
+    if not is_seen:
+        return Restart()
+    note = "No later attempt is seen to reach a new step: the restart is counted up to where the bundle ends."
+    return Restart(queue, paid, total, "inferred", gpus, True, unseen, (note,))

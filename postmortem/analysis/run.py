@@ -1,0 +1,100 @@
+"""The analysis from settled tables to the answer; every step leaves its table behind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import duckdb
+
+from postmortem.analysis.bill import bill, fill_attempts, job_gpus, world_size
+from postmortem.analysis.candidates import load_candidates, load_edges, score
+from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss
+from postmortem.analysis.signs import create_macros, draw_edges, find_signs
+from postmortem.analysis.verdict import decide, ending, findings, survived
+from postmortem.analysis.windows import JobTimes, job_times
+from postmortem.tables.settle import statements
+
+EXPECTED_SOURCES = ("kernel", "nccl", "torch", "trainer", "switch", "scheduler")
+
+
+def run_sql(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Run all statements of a SQL file of this package, in order."""
+    for _, sql in statements("postmortem.analysis", name):
+        con.execute(sql)
+
+
+def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = None) -> Analysis:
+    """The answer for the incident whose tables `settle` has filled in `con`; fills all other public tables."""
+    create_macros(con)
+    run_sql(con, "names.sql")
+    run_sql(con, "progress.sql")
+    run_sql(con, "episodes.sql")
+    times = job_times(con)
+    find_signs(con)
+    draw_edges(con, times)
+    _mark_window(con, times)
+    run_sql(con, "candidates.sql")
+    edges = load_edges(con)
+    sources = {r[0] for r in con.execute("SELECT DISTINCT source FROM events").fetchall()}
+    scored = score(load_candidates(con), edges, times, sources)
+    end = ending(con, times)
+    found = findings(con, scored, edges, times, end)
+    verdict = decide(found, end)
+    fill_attempts(con, times, end)
+    loss = bill(con, times, end, found[0] if found else None, price)
+    _store(con, found, loss)
+    return Analysis(
+        bundle=bundle, job=_job(con, times, end.outcome), verdict=verdict, findings=tuple(found), survived=survived(scored), loss=loss,
+        coverage=_coverage(con, sources), clocks=_clocks(con), detected=times.detected, last_progress=times.last_progress,
+    )
+
+
+def _mark_window(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
+    low, high = times.window
+    con.execute("UPDATE episodes SET in_window = CASE WHEN first_ts IS NULL THEN NULL ELSE coalesce(last_ts >= ?, true) AND coalesce(first_ts <= ?, true) END", [low, high])
+
+
+def _job(con: duckdb.DuckDBPyConnection, times: JobTimes, outcome: str) -> Job:
+    gpus, low, high = job_gpus(con)
+    hosts = con.execute("SELECT count(*) FROM job_nodes").fetchone()
+    step = con.execute("SELECT max(step) FROM steps WHERE is_main AND attempt = ?", [times.attempt]).fetchone()
+    name = con.execute("SELECT max(job_id) FROM events WHERE source = 'scheduler' AND job_id IS NOT NULL").fetchone()
+    frame = con.execute("""
+        SELECT CASE WHEN regexp_matches(text, 'elapsed time per iteration') THEN 'megatron' WHEN regexp_matches(text, 'tps: .*tflops|\\[titan\\]') THEN 'torchtitan'
+          WHEN regexp_matches(text, 'iter time \\(s\\)|\\[deepspeed|RunningAvgSamplesPerSec') THEN 'deepspeed' WHEN regexp_matches(text, 'completed step: ') THEN 'maxtext'
+          WHEN regexp_matches(text, 'train_step_timing') THEN 'nemo' END AS f, count(*)
+        FROM events WHERE event = 'train.step' GROUP BY 1 HAVING f IS NOT NULL ORDER BY 2 DESC, 1 LIMIT 1""").fetchone()
+    return Job(
+        name=name[0] if name else None, start=times.start, end=times.end, outcome=outcome, world_size=world_size(con), gpus=gpus, gpus_lo=low, gpus_hi=high,  # type: ignore[arg-type]
+        hosts=int(hosts[0]) if hosts and hosts[0] else None, last_step=int(step[0]) if step and step[0] is not None else None, framework=frame[0] if frame else None,
+    )
+
+
+def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str]) -> Coverage:
+    row = con.execute("SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(lines), 0), coalesce(sum(events), 0) FROM coverage").fetchone()
+    assert row is not None
+    odd = con.execute("SELECT file, line, why FROM odd_lines ORDER BY file, line, why LIMIT 200").fetchall()
+    missing = tuple(s for s in EXPECTED_SOURCES if s not in sources)
+    return Coverage(int(row[0]), int(row[1]), int(row[2]), int(row[3]), tuple((f, int(n), w) for f, n, w in odd), missing)
+
+
+def _clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
+    con.execute("""
+        INSERT INTO clocks
+        SELECT h.host, NULL, NULL, format('{}{:02d}:{:02d}', CASE WHEN coalesce(z.zone_s, c.zone_s) < 0 THEN '-' ELSE '+' END, abs(coalesce(z.zone_s, c.zone_s)) // 3600, abs(coalesce(z.zone_s, c.zone_s)) % 3600 // 60),
+               coalesce(z.basis, CASE WHEN c.zone_s <> 0 THEN 'as most hosts of the bundle' ELSE 'assumed' END)
+        FROM hosts h LEFT JOIN host_zone z ON z.clock_host = h.host CROSS JOIN common_zone c ORDER BY h.host""")
+    rows = con.execute("SELECT host, offset_ms, uncertainty_ms, zone, basis FROM clocks ORDER BY host LIMIT 500").fetchall()
+    return tuple(Clock(*r) for r in rows)
+
+
+def _store(con: duckdb.DuckDBPyConnection, found: list[Finding], loss: Loss) -> None:
+    """Fill findings, evidence and losses."""
+    for number, f in enumerate(found, 1):
+        culprit = json.dumps({k: v for k, v in asdict(f.culprit).items() if v not in (None, (), [])}, sort_keys=True)
+        con.execute("INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [number, f.cause, f.confidence, culprit, f.onset, f.onset_lo, f.onset_hi, f.summary])
+        for e in f.evidence:
+            con.execute("INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)", [number, e.role, e.file, e.line, e.ts, e.text, e.event_id])
+    for b in loss.bins:
+        con.execute("INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)", [b.bin, b.lo_s, b.best_s, b.hi_s, b.basis, b.is_lost])

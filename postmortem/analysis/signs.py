@@ -1,0 +1,128 @@
+"""Symptoms and rules as data → the tables `signs` (event speaks for a cause) and `edges` (episode explains episode)."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+import duckdb
+
+from postmortem.analysis.windows import SKEW_S, JobTimes
+
+TIERS: Final = ("direct", "told", "own", "victim", "lifecycle")
+_OPERATORS: Final = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Events that speak for a cause; `where` is SQL of our own data file over the columns of events."""
+
+    cause: str
+    events: tuple[str, ...]
+    tier: str
+    weight: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A chain from cause events to effect events; bounds in seconds, effect minus cause."""
+
+    name: str
+    cause: tuple[str, ...]
+    effect: tuple[str, ...]
+    relation: str
+    lo_s: float
+    hi_s: float
+    strength: float
+    cause_where: str
+    effect_where: str
+
+
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("postmortem.analysis").joinpath(name).read_text(encoding="utf-8"))
+
+
+def load_symptoms() -> tuple[Symptom, ...]:
+    """All symptoms of symptoms.toml, in order."""
+    return tuple(
+        Symptom(s["cause"], tuple(s["events"]), s["tier"], float(s["weight"]), s.get("where", "true")) for s in _data("symptoms.toml")["symptom"]
+    )
+
+
+def seconds(expression: str, names: dict[str, float]) -> float:
+    """Value of a bound such as `0.4 * t_retry + 5`: numbers, names, + - * only."""
+
+    def value(node: ast.expr) -> float:
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            return float(node.value)
+        if isinstance(node, ast.Name):
+            return names[node.id]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -value(node.operand)
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return float(_OPERATORS[type(node.op)](value(node.left), value(node.right)))
+        raise ValueError(f"not a bound: {expression}")
+
+    return value(ast.parse(expression, mode="eval").body)
+
+
+def load_rules(times: JobTimes) -> tuple[Rule, ...]:
+    """All rules of rules.toml with their bounds worked out for this job's settings."""
+    names = {"t_retry": times.t_retry_s, "watchdog": times.watchdog_s}
+    return tuple(
+        Rule(
+            r["name"], tuple(r["cause"]), tuple(r["effect"]), r["relation"], seconds(r["lo_s"], names), seconds(r["hi_s"], names),
+            float(r["strength"]), r.get("cause_where", "true"), r.get("effect_where", "true"),
+        )
+        for r in _data("rules.toml")["rule"]
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{n}'" for n in names)
+
+
+def find_signs(con: duckdb.DuckDBPyConnection) -> None:
+    """Temporary table `signs`: one row per event and symptom it shows (event_id, cause, tier, weight)."""
+    con.execute("CREATE TEMP TABLE notable_events AS SELECT e.* FROM events e SEMI JOIN episode_rows r ON r.event_id = e.event_id")
+    con.execute("CREATE TEMP TABLE signs (event_id BIGINT, cause VARCHAR, tier VARCHAR, weight DOUBLE)")
+    parts = [
+        f"SELECT event_id, '{s.cause}', '{s.tier}', {s.weight} FROM notable_events WHERE event IN ({_listed(s.events)}) AND ({s.where})"
+        for s in load_symptoms()
+    ]
+    con.execute("INSERT INTO signs " + " UNION ALL ".join(parts))
+
+
+def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
+    """Fill `edges`: every rule over the episodes that lie near the job, time within the rule's bounds and clock errors.
+
+    Episodes of an effect are folded per event, host and code, so the join is of faults, not of lines; a rule that spans
+    the whole job only takes the earliest episode of a cause per host and entity.
+    """
+    for rule in load_rules(times):
+        same = {
+            "host": "c.host = e.host", "job": "true",
+            "device": "c.host = e.host AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
+            "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
+        }[rule.relation]
+        con.execute(f"""
+            INSERT INTO edges
+            WITH c AS (SELECT * FROM episodes WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND first_ts IS NOT NULL AND in_job IS DISTINCT FROM false),
+                 e AS (SELECT * FROM episodes WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where}) AND first_ts IS NOT NULL)
+            SELECT c.episode, e.episode, ?, epoch_us(e.first_ts - c.first_ts) / 1e6, {rule.strength}
+            FROM c JOIN e ON c.episode <> e.episode AND {same}
+             AND e.first_ts BETWEEN c.first_ts + to_microseconds({int((rule.lo_s - SKEW_S / 5) * 1e6)}) AND c.first_ts + to_microseconds({int((rule.hi_s + SKEW_S / 5) * 1e6)})
+            ORDER BY 1, 2""", [rule.name])
+
+
+def create_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """`same_port(a, b)`: two spellings of one switch port (`sfp-0/0/0`, `et-0/0/0.0`, `Ethernet32`): their numbers agree."""
+    con.execute("""
+        CREATE OR REPLACE TEMP MACRO same_port(a, b) AS
+          regexp_extract(regexp_replace(a, '\\.[0-9]+$', ''), '[0-9][0-9/:]*$') <> ''
+          AND regexp_extract(regexp_replace(a, '\\.[0-9]+$', ''), '[0-9][0-9/:]*$') = regexp_extract(regexp_replace(b, '\\.[0-9]+$', ''), '[0-9][0-9/:]*$')""")

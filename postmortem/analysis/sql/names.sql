@@ -1,0 +1,122 @@
+-- Who is who: ranks, nodes, GPUs, NICs, addresses, cables, hosts. Input: events, facts, files, ports (from decoders).
+
+-- name: pod_node
+-- One row per pod: the node it ran on (the latest assignment wins).
+CREATE TEMP TABLE pod_node AS
+SELECT pod, arg_max(host, (coalesce(ts, TIMESTAMP '1970-01-01'), file, line)) AS node, arg_max(file, (coalesce(ts, TIMESTAMP '1970-01-01'), file, line)) AS file,
+       arg_max(line, (coalesce(ts, TIMESTAMP '1970-01-01'), file, line)) AS line, min(ts) AS ts
+FROM facts WHERE fact = 'pod.node' AND pod IS NOT NULL AND host IS NOT NULL GROUP BY pod;
+
+-- name: rank_claim
+-- One row per statement that a rank runs somewhere; `weight` orders them: NCCL's init line of the largest
+-- communicator first, then the launcher's failure entries, then a file of that rank on a known host.
+CREATE TEMP TABLE rank_claim AS
+WITH init AS (
+  SELECT rank, host, pid, local_rank, gpu, pci, nranks, coalesce(comm_hash, value) AS comm_hash, file, line, event, ts
+  FROM events WHERE event IN ('nccl.init_done', 'nccl.init_start') AND rank IS NOT NULL AND nranks IS NOT NULL
+), world AS (SELECT max(nranks) AS n FROM init)
+SELECT i.rank, i.host, i.pid, i.local_rank, i.gpu, i.pci, i.nranks, i.comm_hash, i.file, i.line, CASE WHEN i.event = 'nccl.init_done' THEN 5 ELSE 4 END AS weight
+FROM init i JOIN world w ON i.nranks = w.n
+UNION ALL
+SELECT rank, host, pid, local_rank, NULL, NULL, NULL, NULL, file, line, 3 FROM events
+WHERE event = 'torch.elastic_failure' AND rank IS NOT NULL AND host IS NOT NULL
+UNION ALL
+SELECT e.rank, coalesce(e.host, f.host), max(e.pid), max(e.local_rank), NULL, NULL, NULL, NULL, e.file, min(e.line), 2
+FROM events e JOIN files f USING (file)
+WHERE e.source IN ('torch', 'nccl') AND e.rank IS NOT NULL AND contains(coalesce(e.text, ''), '[rank' || e.rank || ']') AND coalesce(e.host, f.host) IS NOT NULL
+GROUP BY e.rank, coalesce(e.host, f.host), e.file
+UNION ALL
+SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, min(line), 1 FROM events
+WHERE source = 'torch' AND rank IS NOT NULL AND contains(coalesce(text, ''), '[rank' || rank || ']') GROUP BY rank, file
+UNION ALL
+SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, 0, 1 FROM "groups" WHERE rank IS NOT NULL GROUP BY rank, file;
+
+-- name: ranks
+INSERT INTO ranks
+SELECT c.rank, c.host, coalesce(p.node, c.host), c.pid, c.local_rank, c.gpu, c.pci, c.nranks, c.comm_hash, c.file, c.line
+FROM (
+  SELECT rank, arg_max(host, weight) FILTER (host IS NOT NULL) AS host, arg_max(pid, weight) FILTER (pid IS NOT NULL) AS pid,
+         arg_max(local_rank, weight) FILTER (local_rank IS NOT NULL) AS local_rank, arg_max(gpu, weight) FILTER (gpu IS NOT NULL) AS gpu,
+         arg_max(pci, weight) FILTER (pci IS NOT NULL) AS pci, max(nranks) AS nranks,
+         arg_max(comm_hash, weight) FILTER (comm_hash IS NOT NULL) AS comm_hash, arg_max(file, weight) AS file, arg_max(line, weight) AS line
+  FROM (SELECT * FROM rank_claim ORDER BY weight, file DESC, line DESC) GROUP BY rank
+) c LEFT JOIN pod_node p ON p.pod = c.host
+ORDER BY c.rank;
+
+-- name: addresses
+INSERT INTO addresses
+SELECT local_addr, arg_min(host, (file, line)), arg_min(ifname, (file, line)), min(file), arg_min(line, (file, line))
+FROM (
+  SELECT local_addr, host, ifname, file, line FROM events WHERE local_addr IS NOT NULL AND host IS NOT NULL
+  UNION ALL SELECT local_addr, host, ifname, file, line FROM facts WHERE local_addr IS NOT NULL AND host IS NOT NULL
+) GROUP BY local_addr ORDER BY local_addr;
+
+-- name: nic_seen
+-- One row per statement about a NIC: on a node, by HCA name, network device or PCI address.
+CREATE TEMP TABLE nic_seen AS
+SELECT coalesce(p.node, e.host) AS host, e.dev, NULL AS ifname, NULL AS pci, 'back' AS network, e.file, e.line
+FROM events e LEFT JOIN pod_node p ON p.pod = e.host WHERE e.event = 'nccl.ib_device' AND e.dev IS NOT NULL AND e.host IS NOT NULL
+UNION ALL
+SELECT host, dev, ifname, pci, NULL, file, line FROM events
+WHERE source = 'kernel' AND host IS NOT NULL AND pci IS NOT NULL AND (dev IS NOT NULL OR ifname IS NOT NULL) AND (event LIKE 'nic.%' OR event LIKE 'link.%')
+UNION ALL
+SELECT host, dev, ifname, pci, NULL, file, line FROM facts WHERE fact = 'nic.rename' AND host IS NOT NULL;
+
+-- name: nics
+INSERT INTO nics
+WITH byname AS (
+  SELECT host, dev, max(ifname) AS ifname, max(pci) AS pci, max(network) AS network, arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
+  FROM nic_seen WHERE dev IS NOT NULL GROUP BY host, dev
+), rest AS (
+  SELECT host, NULL AS dev, ifname, max(pci) AS pci, NULL AS network, arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
+  FROM nic_seen WHERE dev IS NULL AND ifname IS NOT NULL GROUP BY host, ifname
+)
+SELECT b.host, b.dev, coalesce(b.ifname, r.ifname), coalesce(b.pci, r.pci), coalesce(b.network, 'unknown'), b.file, b.line
+FROM byname b LEFT JOIN rest r ON r.host = b.host AND r.pci = b.pci
+UNION ALL
+SELECT r.host, r.dev, r.ifname, r.pci, 'unknown', r.file, r.line FROM rest r ANTI JOIN byname b ON b.host = r.host AND b.pci = r.pci
+ORDER BY 1, 2, 3;
+
+-- name: gpus
+INSERT INTO gpus
+SELECT node, pci, gpu, uuid, rank, file, line FROM (
+  SELECT r.node, r.pci, r.gpu, u.uuid, r.rank, r.file, r.line FROM ranks r
+  LEFT JOIN (SELECT host, pci, max(gpu_uuid) AS uuid FROM facts WHERE fact = 'gpu.uuid' GROUP BY host, pci) u ON u.host = r.node AND u.pci = r.pci
+  WHERE r.pci IS NOT NULL AND r.node IS NOT NULL
+  UNION ALL
+  SELECT host, pci, NULL, max(gpu_uuid), NULL, min(file), min(line) FROM facts
+  WHERE fact = 'gpu.uuid' AND host IS NOT NULL AND pci IS NOT NULL AND NOT EXISTS (FROM ranks r WHERE r.node = facts.host AND r.pci = facts.pci) GROUP BY host, pci
+) ORDER BY node, pci;
+
+-- name: cables
+-- Cables that a fabric manager names in its own messages: both ends in one line (`node-17 mlx5_0`).
+INSERT INTO ports
+SELECT host, port, split_part(peer, ' ', 1), nullif(split_part(peer, ' ', 2), ''), 'fabric manager', min(file), arg_min(line, (file, line))
+FROM events e WHERE source = 'switch' AND host IS NOT NULL AND port IS NOT NULL AND peer IS NOT NULL AND regexp_matches(peer, '^[A-Za-z0-9_.-]+ [a-z0-9_]+')
+  AND NOT EXISTS (FROM ports p WHERE p.switch = e.host AND p.port = e.port)
+GROUP BY host, port, peer ORDER BY 1, 2, 3;
+
+-- name: job_nodes
+-- Nodes of the job: where ranks run, where its pods ran, the scheduler's node list.
+CREATE TEMP TABLE job_nodes AS
+SELECT DISTINCT node AS host FROM ranks WHERE node IS NOT NULL
+UNION SELECT node FROM pod_node
+UNION SELECT DISTINCT trim(unnest(string_split(value, ','))) FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL;
+
+-- name: hosts
+INSERT INTO hosts
+WITH seen AS (
+  SELECT host, source, ts, file, line FROM events WHERE host IS NOT NULL
+  UNION ALL SELECT host, 'host', ts, file, line FROM facts WHERE host IS NOT NULL
+  UNION ALL SELECT node, 'kernel', NULL, file, line FROM ranks WHERE node IS NOT NULL
+), folded AS (
+  SELECT host, CASE WHEN count(*) FILTER (source IN ('nccl', 'torch', 'kernel', 'host', 'trainer')) > 0 THEN 'compute'
+                    WHEN count(*) FILTER (source = 'switch') > 0 THEN 'switch' WHEN count(*) FILTER (source = 'scheduler') > 0 THEN 'compute' ELSE 'unknown' END AS role,
+         min(ts) AS first_ts, max(ts) AS last_ts, count(*) AS events, arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
+  FROM seen GROUP BY host
+)
+SELECT f.host, p.node, f.role,
+       CASE WHEN f.role = 'switch' OR NOT EXISTS (FROM job_nodes) THEN NULL
+            ELSE f.host IN (FROM job_nodes) OR p.node IS NOT NULL OR f.host IN (SELECT host FROM ranks) END,
+       f.first_ts, f.last_ts, f.events, f.file, f.line
+FROM folded f LEFT JOIN pod_node p ON p.pod = f.host ORDER BY f.host;

@@ -1,0 +1,68 @@
+-- The job's progress: attempts, steps, checkpoints. Input: events, facts, files.
+
+-- name: step_rows
+-- Step lines with the file's role: `job` files print the job's steps, `rank` files those of one rank.
+CREATE TEMP TABLE step_rows AS
+SELECT e.step, e.rank, e.ts, e.ts_kind, e.step_time_ms, e.loss, e.grad_norm, e.data_time_ms, e.tokens_per_s, e.total_steps, e.file, e.line, e."offset",
+       row_number() OVER (PARTITION BY e.file, e.rank, e.step ORDER BY (e.step_time_ms IS NULL), e.line, e."offset") AS copy_n
+FROM events e WHERE e.event = 'train.step' AND e.step IS NOT NULL;
+
+-- name: step_files
+-- One row per file with step lines: how many steps, its span, and whether it is the best witness of its span.
+CREATE TEMP TABLE step_files AS
+WITH f AS (
+  SELECT file, count(DISTINCT step) AS steps, count(DISTINCT rank) FILTER (rank IS NOT NULL) AS ranks, min(ts) AS first_ts, max(ts) AS last_ts,
+         min(step) AS first_step, max(step) AS last_step, count(ts) AS timed, count(step_time_ms) AS durations
+  FROM step_rows GROUP BY file
+)
+SELECT a.*, NOT EXISTS (
+  FROM f b WHERE b.file <> a.file
+    AND ((a.first_ts IS NOT NULL AND b.first_ts IS NOT NULL AND b.first_ts <= a.last_ts AND b.last_ts >= a.first_ts)
+         OR ((a.first_ts IS NULL OR b.first_ts IS NULL) AND b.first_step <= a.last_step AND b.last_step >= a.first_step))
+    AND (b.ranks <= 1, b.timed > 0, b.steps, b.durations, b.file) > (a.ranks <= 1, a.timed > 0, a.steps, a.durations, a.file)) AS is_main
+FROM f a;
+
+-- name: main_steps
+-- One row per printed step of the job, in order; `attempt` rises when the step number falls back.
+CREATE TEMP TABLE main_steps AS
+WITH m AS (
+  SELECT r.*, row_number() OVER (ORDER BY f.first_ts NULLS LAST, r.file, r.line, r."offset") AS n
+  FROM step_rows r JOIN step_files f USING (file) WHERE f.is_main AND r.copy_n = 1
+), o AS (SELECT *, CASE WHEN step <= max(step) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AND step < lag(step) OVER (ORDER BY n) THEN 1 ELSE 0 END AS falls FROM m),
+a AS (SELECT *, sum(falls) OVER (ORDER BY n) AS attempt FROM o)
+SELECT *, row_number() OVER (PARTITION BY attempt, step ORDER BY (step_time_ms IS NULL), n) AS again FROM a;
+
+-- name: steps
+INSERT INTO steps
+SELECT attempt, step, rank, ts, ts_kind, step_time_ms, loss, grad_norm, data_time_ms, tokens_per_s, total_steps, true, file, line
+FROM main_steps WHERE again = 1
+UNION ALL
+SELECT coalesce((SELECT max(m.attempt) FROM main_steps m WHERE m.ts <= r.ts), 0), r.step, r.rank, r.ts, r.ts_kind, r.step_time_ms, r.loss, r.grad_norm, r.data_time_ms,
+       r.tokens_per_s, r.total_steps, false, r.file, r.line
+FROM step_rows r JOIN step_files f USING (file) WHERE NOT f.is_main
+ORDER BY 1, 2, 3, 13, 14;
+
+-- name: checkpoint_rows
+-- Checkpoint lines in the order of their files, with the last step printed before each.
+CREATE TEMP TABLE checkpoint_rows AS
+WITH c AS (
+  SELECT file, line, "offset", event AS kind, step, ts, elapsed_ms, durable, path FROM events
+  WHERE event IN ('train.checkpoint_start', 'train.checkpoint_done', 'train.checkpoint_failed', 'train.checkpoint_loaded')
+  UNION ALL SELECT file, line, "offset", 'train.checkpoint_deleted', step, ts, elapsed_ms, durable, path FROM facts WHERE fact = 'checkpoint.deleted'
+), s AS (SELECT file, line, "offset", step, ts, attempt FROM main_steps)
+SELECT c.*, coalesce(near.step, late.step) AS last_step, coalesce(near.attempt, late.attempt) AS attempt
+FROM c
+ASOF LEFT JOIN s near ON near.file = c.file AND near.line <= c.line
+ASOF LEFT JOIN (SELECT ts, step, attempt FROM s WHERE ts IS NOT NULL) late ON late.ts <= c.ts;
+
+-- name: checkpoints
+-- A done line without a step is of the save that was last begun in its file, else of the last step printed.
+INSERT INTO checkpoints
+WITH k AS (
+  SELECT *, last_value(CASE WHEN kind = 'train.checkpoint_start' THEN coalesce(step, last_step) END IGNORE NULLS)
+    OVER (PARTITION BY file ORDER BY line, "offset" ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS begun FROM checkpoint_rows
+)
+SELECT coalesce(attempt, 0), coalesce(step, CASE WHEN kind IN ('train.checkpoint_done', 'train.checkpoint_failed') THEN begun END,
+       CASE WHEN kind <> 'train.checkpoint_loaded' THEN last_step END), replace(kind, 'train.checkpoint_', ''), ts, elapsed_ms,
+       CASE WHEN kind = 'train.checkpoint_done' THEN coalesce(durable, true) ELSE durable END, path, file, line
+FROM k ORDER BY 1, 2, 4, 8, 9;

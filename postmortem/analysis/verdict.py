@@ -1,0 +1,189 @@
+"""From scored candidates to ranked findings and the verdict; "not established" is a good answer."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Final
+
+import duckdb
+
+from postmortem.analysis.candidates import Candidate, Edge
+from postmortem.analysis.culprits import find_culprit
+from postmortem.analysis.evidence import gather
+from postmortem.analysis.model import Culprit, Finding, Outcome, Rival, Survived, Verdict
+from postmortem.analysis.windows import SKEW_S, JobTimes
+
+ESTABLISHED: Final = 0.4
+LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
+MAX_FINDINGS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the attempt ended: `outcome`, and the scheduler's or trainer's row that says so."""
+
+    outcome: Outcome
+    event_id: int | None
+
+
+@lru_cache(maxsize=1)
+def cause_texts() -> dict[str, dict[str, Any]]:
+    """Title, next steps and what to collect, per cause class."""
+    return tomllib.loads(files("postmortem.analysis").joinpath("causes.toml").read_text(encoding="utf-8"))
+
+
+def _fill(text: str, culprit: Culprit) -> str | None:
+    """`text` with the culprit's names; None when a name it needs is not known."""
+    names = {n: getattr(culprit, n) for n in ("host", "pci", "dev", "switch", "switch_port", "rank", "qpn", "peer")}
+    needed = [n for n in names if "{" + n + "}" in text]
+    fallback = {"host": "the host", "pci": "the device", "dev": "the NIC", "switch": "the switch", "switch_port": "port", "rank": "the late rank", "qpn": "", "peer": "that serves it"}
+    return text.format(**{n: names[n] if names[n] is not None else fallback[n] for n in needed})
+
+
+def title(cause: str) -> str:
+    """A cause class in words."""
+    return str(cause_texts().get(cause, {}).get("title", cause.replace("_", " ")))
+
+
+def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:
+    """What to do next for a cause, with the culprit's names filled in."""
+    return tuple(" ".join(filled.split()) for t in cause_texts().get(cause, {}).get("next", []) if (filled := _fill(t, culprit)))
+
+
+def collect(cause: str) -> tuple[str, ...]:
+    """What to collect when the cause is not established."""
+    return tuple(cause_texts().get(cause, {}).get("collect", []))
+
+
+def describe(culprit: Culprit) -> str:
+    """The culprit in a few words, empty when nobody is named."""
+    parts = []
+    if culprit.switch and not culprit.host:
+        parts.append(f"switch {culprit.switch}" + (f" port {culprit.switch_port}" if culprit.switch_port else ""))
+    if culprit.dev or (culprit.ifname and culprit.host):
+        parts.append(f"{culprit.dev or culprit.ifname}")
+    elif culprit.pci:
+        parts.append(f"GPU {culprit.gpu} ({culprit.pci})" if culprit.gpu is not None else culprit.pci)
+    if culprit.qpn is not None:
+        parts.append(f"queue pair {culprit.qpn}")
+    if culprit.rank is not None and not culprit.dev:
+        parts.append("ranks " + ", ".join(map(str, culprit.ranks[:8])) if len(culprit.ranks) > 1 else f"rank {culprit.rank}")
+    if culprit.host:
+        parts.append(f"on {culprit.host}" if parts else culprit.host)
+    if culprit.switch and culprit.host:
+        parts.append(f"(at {culprit.switch} {culprit.switch_port or ''})".replace(" )", ")"))
+    if culprit.peer:
+        parts.append(f"peer {culprit.peer}")
+    return " ".join(parts)
+
+
+def ending(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Ending:
+    """How the attempt ended, from its last lifecycle row."""
+    after = times.last_progress or datetime(1970, 1, 1)
+    before = times.next_start or datetime(2100, 1, 1)
+    done = con.execute("""
+        SELECT event_id FROM events WHERE (ts IS NULL OR (ts >= ? AND ts < ?)) AND
+         ((event = 'train.end' AND severity = 'info' AND NOT regexp_matches(coalesce(text, ''), '(?i)SIGTERM|signal')) OR
+          (event = 'job.end' AND (upper(value) = 'COMPLETED' OR (exit_code = 0 AND severity = 'info') OR regexp_matches(coalesce(text, ''), '(?i)successfully completed|COMPLETED'))))
+        ORDER BY event_id LIMIT 1""", [after - timedelta(seconds=60), before]).fetchone()
+    life = con.execute("""
+        SELECT event_id, event FROM events WHERE event IN ('job.cancelled', 'job.preempted', 'job.timeout') AND (ts IS NULL OR (ts >= ? AND ts < ?))
+         AND NOT regexp_matches(coalesce(text, ''), 'DUE TO TASK FAILURE') ORDER BY ts NULLS LAST, event_id LIMIT 1""", [after - timedelta(seconds=60), before]).fetchone()
+    if done and times.detected is None and not times.has_failure:
+        return Ending("completed", int(done[0]))
+    if times.detected is not None or times.has_failure:
+        hang = con.execute("SELECT count(*) FROM events WHERE event IN ('torch.watchdog_timeout', 'torch.heartbeat_timeout')").fetchone()
+        first = con.execute("SELECT ts FROM events WHERE event_id = ?", [life[0]]).fetchone() if life else None
+        if first and first[0] is not None and times.detected is not None and first[0] <= times.detected + timedelta(seconds=SKEW_S):
+            return Ending("cancelled", int(life[0]))
+        return Ending("hung" if hang and hang[0] and times.watchdog_onset else "crashed", None)
+    if life:
+        return Ending("cancelled", int(life[0]))
+    return Ending("completed" if done else "unknown", int(done[0]) if done else None)
+
+
+def _by_cause(scored: list[Candidate]) -> list[list[Candidate]]:
+    """Candidates grouped by cause, best cause first; within a cause best first."""
+    groups: dict[str, list[Candidate]] = {}
+    for c in scored:
+        groups.setdefault(c.cause, []).append(c)
+    return sorted(groups.values(), key=lambda g: (-g[0].p, g[0].first or datetime.max, g[0].episode))
+
+
+def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending) -> list[Finding]:
+    """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
+    groups = _ordered(_by_cause([c for c in scored if c.p >= 0.12]), times, end)
+    joined = {(e.cause, e.effect) for e in edges} | {(e.effect, e.cause) for e in edges}
+    out: list[Finding] = []
+    for number, group in enumerate(groups[:MAX_FINDINGS]):
+        best = group[0]
+        rivals = [g[0] for i, g in enumerate(groups) if i != number and (best.episode, g[0].episode) not in joined and g[0].episode != best.episode]
+        rival = max((r.p for r in rivals if r.tier != "victim" and r.cause not in LIFECYCLE), default=0.0)
+        p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
+        culprit = find_culprit(con, best) if best.cause not in LIFECYCLE else Culprit()
+        others = [g[0] for i, g in enumerate(groups) if i != number]
+        spread = timedelta(seconds=1)
+        out.append(Finding(
+            cause=best.cause, confidence=round(p, 4), culprit=culprit, summary=_sentence(best, culprit, times), evidence=gather(con, best, group, scored, edges, times),
+            onset=best.first, onset_lo=best.first - spread if best.first else None, onset_hi=best.first + spread if best.first else None,
+            chosen_over=tuple(Rival(o.cause, _why(o, best)) for o in others[:4]), next_steps=next_steps(best.cause, culprit), collect=collect(best.cause),
+        ))
+    return [f for f in out if f.evidence]
+
+
+def _ordered(groups: list[list[Candidate]], times: JobTimes, end: Ending) -> list[list[Candidate]]:
+    """Lifecycle causes go first when the job ended by them, and out of the way when something failed before."""
+    life = [g for g in groups if g[0].cause in LIFECYCLE]
+    rest = [g for g in groups if g[0].cause not in LIFECYCLE]
+    if end.outcome == "cancelled":
+        return life + rest
+    if end.outcome == "completed":
+        return [g for g in rest if g[0].tier != "victim"]
+    weak = [[replace(c, p=c.p * 0.3) for c in g] for g in life]
+    return sorted(rest + weak, key=lambda g: (-g[0].p, g[0].first or datetime.max))
+
+
+def _why(loser: Candidate, winner: Candidate) -> str:
+    """Why a rival lost, in a few words."""
+    explained = dict(loser.features).get("explained", 0.0)
+    if loser.why_not:
+        return loser.why_not
+    if explained > 0.3:
+        return "it follows from an earlier fault"
+    if loser.tier in {"victim"}:
+        return "it only says that somebody else was late or gone"
+    if loser.first and winner.first and loser.first > winner.first + timedelta(seconds=SKEW_S):
+        return "it came later"
+    return "less evidence"
+
+
+def _sentence(c: Candidate, culprit: Culprit, times: JobTimes) -> str:
+    who = describe(culprit)
+    text = title(c.cause)
+    sentence = f"{text[0].upper()}{text[1:]}" + (f": {who}" if who else "")
+    return sentence + (f" at {c.first:%H:%M:%S} UTC" if c.first else "") + "."
+
+
+def decide(found: list[Finding], end: Ending) -> Verdict:
+    """The verdict: the best finding when it is established, `none` when nothing went wrong, else `unknown`."""
+    best = found[0] if found else None
+    if end.outcome == "completed" and (best is None or best.confidence < 0.5):
+        return Verdict("none", 0.9, Culprit(), "The job ended as planned; nothing went wrong.")
+    if best is not None and best.confidence >= ESTABLISHED:
+        return Verdict(best.cause, best.confidence, best.culprit, best.summary, best.onset, best.onset_lo, best.onset_hi)
+    guess = f" The best guess is {title(best.cause)}." if best else ""
+    return Verdict("unknown", best.confidence if best else 0.0, Culprit(), f"The cause is not established.{guess}")
+
+
+def survived(scored: list[Candidate]) -> tuple[Survived, ...]:
+    """Faults on the job's own parts that it lived through, earliest first, at most 20."""
+    rows = [c for c in scored if c.tier == "direct" and c.weight >= 0.5 and "progress after it" in c.why_not and c.in_job is not False]
+    rows.sort(key=lambda c: (c.first or datetime.max, c.episode))
+    seen: dict[int, Survived] = {}
+    for c in rows:
+        seen.setdefault(c.episode, Survived(c.event, c.host, c.entity, c.first, c.back or c.last, c.why_not))
+    return tuple(seen.values())[:20]

@@ -1,0 +1,26 @@
+"""Reading a bundle: a folder, files or archives in archives, as a flat sequence of decompressed members."""
+
+from __future__ import annotations
+
+from postmortem.bundle.hosts import HostHint, host_hint, host_hints
+from postmortem.bundle.limits import Limits
+from postmortem.bundle.model import Member, Plan, Problem, Unit
+from postmortem.bundle.plan import plan
+from postmortem.bundle.ranks import rank_hint
+from postmortem.bundle.reading import open_unit
+from postmortem.bundle.streams import MemberStream
+
+__all__ = [
+    "HostHint",
+    "Limits",
+    "Member",
+    "MemberStream",
+    "Plan",
+    "Problem",
+    "Unit",
+    "host_hint",
+    "host_hints",
+    "open_unit",
+    "plan",
+    "rank_hint",
+]

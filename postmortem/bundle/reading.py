@@ -1,0 +1,185 @@
+"""From a unit to its members: archives in archives, streamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import IO, BinaryIO, cast
+
+from postmortem.bundle.codecs import codec_of, decompress, unsupported_format
+from postmortem.bundle.hosts import host_hint
+from postmortem.bundle.limits import Limits, Meter
+from postmortem.bundle.model import Member, Problem, Unit
+from postmortem.bundle.names import UniqueNames, join_member, sanitise
+from postmortem.bundle.streams import CHUNK_BYTES, FileSource, MemberStream, describe
+from postmortem.bundle.tars import BLOCK, TarWalk, is_tar
+from postmortem.bundle.zips import ZipWalk, is_zip
+
+_DEFAULT_LIMITS = Limits()
+
+
+def open_unit(unit: Unit, limits: Limits = _DEFAULT_LIMITS, problems: list[Problem] | None = None) -> Iterator[Member]:
+    """Members of `unit` in the order in which they are stored.
+
+    What is wrong with a member is among its notes; what is wrong with an archive (damaged, cut off, a bound reached),
+    or a unit that cannot be opened, is appended to `problems`. Nothing is raised for odd data.
+    """
+    found = problems if problems is not None else []
+    label = unit.name or sanitise(PurePath(unit.fs_path).name)
+    meter = Meter(limits, size_bytes=unit.size)
+    try:
+        file = open(unit.fs_path, "rb")  # noqa: PTH123, SIM115 - a path may hold bytes that pathlib would normalise
+    except OSError as error:
+        found.append(Problem(label, f"cannot be opened: {describe(error)}"))
+        return
+    with file:
+        status = os.fstat(file.fileno())
+        notes: list[str] = []
+        with closing(MemberStream(FileSource(file, meter), notes)) as stream:
+            part = _Part(unit.name, label, stream, notes, status.st_size, status.st_mtime, 0, file)
+            yield from _Reading(meter, limits, found).members(part)
+    if meter.stopped is not None:
+        found.append(Problem(label, meter.stopped))
+
+
+def looks_like_archive(path: str) -> bool:
+    """Whether the file holds a tar or zip, compressed or not. Raises OSError when it cannot be read."""
+    with open(path, "rb") as file:  # noqa: PTH123 - see above
+        head = file.read(BLOCK)
+        codec = codec_of(head)
+        if codec is not None:
+            file.seek(0)
+            meter = Meter(_DEFAULT_LIMITS)
+            with closing(MemberStream(decompress(codec, FileSource(file, meter), meter), [])) as stream:
+                head = stream.peek(BLOCK)
+    return is_zip(head) or is_tar(head)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Bytes that may be a member or an archive of members. `file` is set where the bytes are a whole file on disk."""
+
+    name: str
+    label: str
+    stream: MemberStream
+    notes: list[str]
+    size: int | None
+    mtime: float | None
+    depth: int
+    file: BinaryIO | None = None
+    is_decoded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The state shared by all archives of one unit."""
+
+    meter: Meter
+    limits: Limits
+    problems: list[Problem]
+
+    def members(self, part: _Part) -> Iterator[Member]:
+        """`part` itself, or what it is an archive of."""
+        head = part.stream.peek(BLOCK)
+        codec = codec_of(head)
+        is_deeper = is_zip(head) or is_tar(head) or (codec is not None and part.is_decoded)
+        if is_deeper and part.depth >= self.limits.depth:
+            part.notes.append(f"not unpacked: archives are nested more than {self.limits.depth} deep")
+            yield from self._plain(part)
+        elif is_zip(head):
+            yield from self._zip_members(part)
+        elif is_tar(head):
+            yield from self._tar_members(part)
+        elif codec is not None:
+            # A tar.gz is one level; data compressed twice are two, else such data would have no bound.
+            depth = part.depth + 1 if part.is_decoded else part.depth
+            source = decompress(codec, part.stream, self.meter)
+            with closing(MemberStream(source, part.notes)) as stream:
+                yield from self.members(
+                    replace(part, stream=stream, size=None, depth=depth, file=None, is_decoded=True)
+                )
+        else:
+            unsupported = unsupported_format(head)
+            if unsupported is not None:
+                part.notes.append(f"{unsupported}: not supported, unpack it first")
+            yield from self._plain(part)
+
+    def _plain(self, part: _Part) -> Iterator[Member]:
+        hint = host_hint(part.name)
+        host, basis = (hint.host, hint.basis) if hint is not None else (None, None)
+        yield Member(part.name or part.label, part.size, host, basis, part.mtime, part.stream, part.notes)
+
+    def _tar_members(self, part: _Part) -> Iterator[Member]:
+        walk = TarWalk(part.stream)
+        names = UniqueNames()
+        for count, entry in enumerate(walk.entries()):
+            if self._is_over(part, count):
+                break
+            notes = [entry.note] if entry.note else []
+            with closing(MemberStream(entry.window, notes)) as stream:
+                yield from self.members(self._child(part, names, entry.name, stream, notes, entry.size, entry.mtime))
+        self._report(part, walk.troubles)
+
+    def _zip_members(self, part: _Part) -> Iterator[Member]:
+        if part.file is not None:
+            yield from self._zip_file_members(part, part.file)
+            return
+        with tempfile.SpooledTemporaryFile(max_size=self.limits.spool_memory_bytes) as spool:
+            if self._fill(spool, part):
+                yield from self._zip_file_members(part, cast(BinaryIO, spool))
+            else:
+                self._report(part, [])
+
+    def _zip_file_members(self, part: _Part, file: BinaryIO) -> Iterator[Member]:
+        walk = ZipWalk(file, self.meter)
+        names = UniqueNames()
+        for count, entry in enumerate(walk.entries()):
+            if self._is_over(part, count):
+                break
+            notes: list[str] = []
+            with closing(MemberStream(entry.source, notes)) as stream:
+                yield from self.members(self._child(part, names, entry.name, stream, notes, entry.size, entry.mtime))
+        self._report(part, walk.troubles)
+
+    @staticmethod
+    def _child(
+        part: _Part,
+        names: UniqueNames,
+        inner: str,
+        stream: MemberStream,
+        notes: list[str],
+        size: int | None,
+        mtime: float | None,
+    ) -> _Part:
+        name = join_member(part.name, names.unique(sanitise(inner)))
+        return _Part(name, name, stream, notes, size, mtime, part.depth + 1)
+
+    def _fill(self, spool: IO[bytes], part: _Part) -> bool:
+        """Copy a zip that came in a stream; False when the disk refuses. What exceeds the bound is left out."""
+        copied = 0
+        try:
+            while copied < self.limits.spool_bytes and (data := part.stream.read(CHUNK_BYTES)):
+                spool.write(data)
+                copied += len(data)
+            spool.seek(0)
+        except OSError as error:
+            self.problems.append(Problem(part.label, f"no temporary space for this zip: {describe(error)}"))
+            return False
+        if part.stream.peek(1):
+            what = f"a zip of more than {self.limits.spool_bytes} bytes within an archive: the rest was left out"
+            self.problems.append(Problem(part.label, what))
+        return True
+
+    def _is_over(self, part: _Part, count: int) -> bool:
+        if count >= self.limits.members:
+            what = f"more than {self.limits.members} files in one archive: the rest was left out"
+            self.problems.append(Problem(part.label, what))
+            return True
+        return self.meter.stopped is not None
+
+    def _report(self, part: _Part, troubles: list[str]) -> None:
+        self.problems.extend(Problem(part.label, what) for what in dict.fromkeys([*part.notes, *troubles]))

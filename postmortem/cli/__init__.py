@@ -1,0 +1,56 @@
+"""The command line: one small module per verb; heavy libraries are imported inside the commands."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from postmortem import __version__
+from postmortem.errors import PostmortemError
+
+
+
+class _Verbs(click.Group):
+    """Loads a verb's module only when it is asked for, so that --help stays cheap."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return ["analyze", "query", "shell", "formats"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        from importlib import import_module
+
+        command = import_module(f"postmortem.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="postmortem")
+def cli() -> None:
+    """What killed the training job: reads the logs it left behind.
+
+    `postmortem analyze BUNDLE` says what died first, where, why, with the lines that prove it, and what it cost.
+    """
+
+
+def main() -> None:
+    """Entry point: errors meant for the user become one sentence on stderr and an exit code."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except PostmortemError as error:
+        click.echo(f"postmortem: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("postmortem: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing left to say, and no traceback either.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,34 @@
+"""Where parsing runs: in this process or in worker processes, the same function everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Final, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+WORKERS_FROM_BYTES: Final = 48 << 20
+"""Below this a second process costs more (importing polars) than it gains."""
+
+
+def default_workers() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def run(function: Callable[[Task], Result], tasks: Sequence[Task], workers: int, total_bytes: int) -> Iterator[Result]:
+    """`function` of each task, in the order of the tasks.
+
+    `function` and tasks must be picklable. In process when one worker is asked for, when there is
+    one task, or when there is too little to share out.
+    """
+    if workers <= 1 or len(tasks) <= 1 or total_bytes < WORKERS_FROM_BYTES:
+        yield from map(function, tasks)
+        return
+    # forkserver: a fork after polars has started its threads is not safe, spawn is slower.
+    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("forkserver")) as pool:
+        yield from pool.map(function, tasks)

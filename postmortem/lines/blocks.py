@@ -1,0 +1,128 @@
+"""Bytes of a stream → blocks of whole lines, with their line numbers and byte offsets.
+
+Memory is bounded by the block size whatever the stream holds: a line longer than MAX_LINE keeps
+its first MAX_LINE bytes and its offset, the rest is skipped and the line is reported as odd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+BLOCK_BYTES: Final = 4 << 20
+MAX_LINE: Final = 64 << 10
+
+
+class Readable(Protocol):
+    """Anything that gives bytes."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of one file.
+
+    `text` has one string per line without its line end; `offsets` the byte offset of each line in
+    the uncompressed file; `first_line` the 1-based number of the first. `odd` lists
+    (line, why, beginning) of lines that are no text or were cut.
+    """
+
+    text: pl.Series
+    offsets: npt.NDArray[np.int64]
+    first_line: int
+    byte_count: int
+    odd: tuple[tuple[int, str, str], ...]
+    odd_count: int
+
+
+def _strings(data: bytes, ends: npt.NDArray[np.int64]) -> pl.Series:
+    """One string per line of `data` (which ends with a line feed) without copying it."""
+    starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
+    # Arrow strings lie end to end, so the line feed belongs to its line and is stripped after.
+    bounds = np.concatenate((starts, [len(data)])).astype(np.int64)
+    array = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(bounds.tobytes()), pa.py_buffer(data))
+    series = pl.from_arrow(array)
+    assert isinstance(series, pl.Series)
+    return series.str.strip_chars_end("\r\n")
+
+
+def _line_ends(data: bytes) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10).astype(np.int64)
+
+
+def _block(data: bytes, offset: int, line: int, cut: bool) -> Block:
+    ends = _line_ends(data)
+    starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
+    odd: list[tuple[int, str, str]] = []
+    odd_count = 0
+    if cut:
+        odd.append((line, f"line longer than {MAX_LINE} bytes, its end was skipped", data[:120].decode("utf-8", "replace")))
+        odd_count = 1
+    if data.isascii() and b"\0" not in data:
+        return Block(_strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count)
+    text = data.decode("utf-8", "replace")
+    if "\ufffd" in text or "\0" in text:
+        # A damaged byte never turns into a line feed, so the lines stay the same lines.
+        fixed = text.replace("\0", "").encode()
+        series = _strings(fixed, _line_ends(fixed))
+        bad = pl.Series("bad", _strings(text.replace("\0", "\ufffd").encode(), _line_ends(text.replace("\0", "\ufffd").encode())))
+        flags = bad.str.contains("\ufffd", literal=True)
+        odd_count += int(flags.sum())
+        odd += [(line + int(i), "not valid text", str(series[int(i)])[:120]) for i in flags.arg_true()[:20]]
+        return Block(series, starts + offset, line, len(data), tuple(odd), odd_count)
+    return Block(_strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count)
+
+
+def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Blocks of `stream` in order; a last line without line feed counts as a line.
+
+    Damaged UTF-8 is replaced, NUL bytes are dropped, offsets stay those of the bytes.
+    """
+    carry = b""
+    offset, line = 0, 1
+    while True:
+        data = stream.read(block_bytes)
+        if not data:
+            if carry:
+                yield _block(carry + b"\n", offset, line, False)
+            return
+        buffer = carry + data if carry else data
+        last = buffer.rfind(b"\n")
+        if last < 0:
+            if len(buffer) <= max(MAX_LINE, block_bytes):
+                carry = buffer
+                continue
+            block, skipped = _long_line(buffer, stream, offset, line, block_bytes)
+            yield block
+            offset, line, carry = offset + skipped[0], line + 1, skipped[1]
+            continue
+        block = _block(buffer[: last + 1], offset, line, False)
+        yield block
+        offset += last + 1
+        line += len(block.text)
+        carry = buffer[last + 1 :]
+
+
+def _long_line(
+    buffer: bytes, stream: Readable, offset: int, line: int, block_bytes: int
+) -> tuple[Block, tuple[int, bytes]]:
+    """The kept head of an over-long line, and (bytes it took in the file, what follows it)."""
+    taken = len(buffer)
+    while True:
+        data = stream.read(block_bytes)
+        if not data:
+            return _block(buffer[:MAX_LINE] + b"\n", offset, line, True), (taken, b"")
+        end = data.find(b"\n")
+        if end >= 0:
+            rest = data[end + 1 :]
+            return _block(buffer[:MAX_LINE] + b"\n", offset, line, True), (taken + end + 1, rest)
+        taken += len(data)

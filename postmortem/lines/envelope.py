@@ -1,0 +1,156 @@
+"""Lines that are JSON objects of a collector → the program's own line inside them.
+
+Docker, journald, Kubernetes events and the usual log exporters wrap the text; times and hosts of
+the envelope take the place of an outer header. An object that wraps nothing stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import polars as pl
+
+MESSAGE_KEYS: Final = ("MESSAGE", "message", "msg", "log", "content", "line", "_raw", "text", "event.original")
+HOST_KEYS: Final = ("_HOSTNAME", "hostname", "host", "host_name", "node", "nodename", "source_ip", "client")
+TIME_KEYS: Final = ("timestamp", "@timestamp", "time", "ts", "_time", "eventTime", "lastTimestamp")
+MAX_JSON: Final = 1 << 20
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(b, int) and 0 <= b < 256 for b in value):
+        return bytes(value).decode("utf-8", "replace")  # journald gives bytes when the text is not UTF-8
+    return None
+
+
+def _micros(value: Any) -> tuple[int, int | None] | None:
+    """(microseconds, zone) of an epoch number or an ISO text."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str) and value.replace(".", "", 1).isdigit():
+        value = float(value)
+    if isinstance(value, (int, float)):
+        for limit, factor in ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (1e20, 1e-3)):
+            if abs(value) < limit:
+                return int(value * factor), 0
+        return None
+    if not isinstance(value, str):
+        return None
+    try:
+        when = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    offset = when.utcoffset()
+    naive = when.replace(tzinfo=UTC)
+    try:
+        micros = int(naive.timestamp()) * 1_000_000 + naive.microsecond
+    except (OverflowError, ValueError):
+        return None
+    return micros, None if offset is None else int(offset.total_seconds())
+
+
+def _kubernetes(doc: dict[str, Any]) -> dict[str, Any]:
+    """An Event object as `Reason: message`, with its node or pod."""
+    about = doc.get("involvedObject") or doc.get("regarding") or {}
+    about = about if isinstance(about, dict) else {}
+    stamp = next((m for k in ("lastTimestamp", "eventTime", "firstTimestamp", "deprecatedLastTimestamp") if (m := _micros(doc.get(k)))), None)
+    kind, name = about.get("kind"), _text(about.get("name"))
+    return {
+        "message": f"{doc.get('reason')}: {_text(doc.get('message')) or _text(doc.get('note')) or ''}", "stamp": stamp,
+        "host": name if kind == "Node" else None, "pod": name if kind == "Pod" else None, "kind": "k8s_event",
+    }
+
+
+def _error_file(message: dict[str, Any]) -> dict[str, Any]:
+    """The error file that torch's `@record` writes: the exception as printed, and when it was raised."""
+    extra = message.get("extraInfo")
+    stamp = _micros(extra.get("timestamp")) if isinstance(extra, dict) else None
+    return {"message": message["message"].rstrip("\r\n"), "stamp": stamp, "host": None, "pod": None, "kind": "error_file"}
+
+
+def _open(line: str) -> dict[str, Any] | None:
+    """What the JSON object in `line` wraps; None when it is none or wraps nothing."""
+    try:
+        doc = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(doc, dict):
+        return None
+    if doc.get("kind") == "Event" and "reason" in doc:
+        return _kubernetes(doc)
+    if isinstance(doc.get("object"), dict) and doc["object"].get("kind") == "Event":
+        return _kubernetes(doc["object"])
+    if isinstance(doc.get("message"), dict) and isinstance(doc["message"].get("message"), str):
+        return _error_file(doc["message"])
+    inner = next((t for k in MESSAGE_KEYS if (t := _text(doc.get(k)))), None)
+    if inner is None and isinstance(doc.get("event"), dict):
+        inner = _text(doc["event"].get("original"))
+    if inner is None or "step" in doc or "log_type_name" in doc:
+        return None
+    stamp = None
+    if "__REALTIME_TIMESTAMP" in doc:
+        stamp = _micros(doc["__REALTIME_TIMESTAMP"])
+    stamp = stamp or next((m for k in TIME_KEYS if (m := _micros(doc.get(k)))), None)
+    host = next((h for k in HOST_KEYS if isinstance(h := doc.get(k), str) and h), None)
+    if host is None and isinstance(doc.get("host"), dict):
+        host = _text(doc["host"].get("name"))
+    uptime = doc.get("_SOURCE_MONOTONIC_TIMESTAMP")
+    up = float(uptime) / 1e6 if isinstance(uptime, str) and uptime.isdigit() else None
+    pid = doc.get("_PID") or doc.get("SYSLOG_PID")
+    kind = "syslog_kernel" if doc.get("_TRANSPORT") == "kernel" else "json"
+    return {
+        "message": inner.rstrip("\r\n"), "stamp": stamp, "host": host, "pod": None, "kind": kind, "uptime": up,
+        "tag": _text(doc.get("SYSLOG_IDENTIFIER")), "pid": int(pid) if isinstance(pid, str) and pid.isdigit() else None,
+    }
+
+
+def unwrap(segments: pl.DataFrame, peel: Callable[[pl.Series], pl.DataFrame]) -> pl.DataFrame:
+    """`segments` (with the columns of peel) with wrapped messages opened; adds `is_unwrapped`.
+
+    A Python loop over the lines that are JSON objects: each may have other keys, which no column
+    operation reads without a schema; only lines that hold a catalogue literal come here.
+    """
+    segments = segments.with_columns(is_unwrapped=pl.lit(False))
+    is_json = segments["message"].str.starts_with("{") & segments["message"].str.ends_with("}")
+    if not is_json.any():
+        return segments
+    where = [int(i) for i in is_json.arg_true()]
+    texts = segments["message"].gather(where).to_list()
+    opened = {i: inner for i, t in zip(where, texts, strict=True) if len(t) <= MAX_JSON and (inner := _open(t)) is not None}
+    if not opened:
+        return segments
+    rows = list(opened)
+    inner = peel(pl.Series("t", [str(o["message"]).split("\n", 1)[0] for o in opened.values()], dtype=pl.String))
+    inner = inner.rename({"rest": "message"}).with_columns(i=pl.Series(rows, dtype=pl.Int64))
+    envelope = pl.DataFrame(
+        {
+            "i": rows,
+            "kind": [o["kind"] for o in opened.values()],
+            "e_host": [o["host"] for o in opened.values()],
+            "e_pod": [o["pod"] for o in opened.values()],
+            "e_tag": [o.get("tag") for o in opened.values()],
+            "e_pid": [o.get("pid") for o in opened.values()],
+            "e_up": [o.get("uptime") for o in opened.values()],
+            "e_us": [o["stamp"][0] if o["stamp"] else None for o in opened.values()],
+            "e_zone": [o["stamp"][1] if o["stamp"] else None for o in opened.values()],
+        },
+        schema={"i": pl.Int64, "kind": pl.String, "e_host": pl.String, "e_pod": pl.String, "e_tag": pl.String, "e_pid": pl.Int64,
+                "e_up": pl.Float64, "e_us": pl.Int64, "e_zone": pl.Int32},
+    )
+    both = inner.join(envelope, on="i", how="left", maintain_order="left")
+    has_inner = pl.col("stamp_us").is_not_null()
+    both = both.with_columns(
+        host=pl.coalesce("host", "e_host"), pod=pl.coalesce("pod", "e_pod"), tag=pl.coalesce("tag", "e_tag"), pid=pl.coalesce("pid", "e_pid"),
+        uptime_s=pl.coalesce("uptime_s", "e_up"), headers=pl.lit("|") + pl.col("kind") + pl.col("headers"),
+        stamp2_us=pl.when(has_inner).then("e_us").otherwise("stamp2_us"), stamp2_zone_s=pl.when(has_inner).then("e_zone").otherwise("stamp2_zone_s"),
+        stamp_us=pl.coalesce("stamp_us", "e_us"), stamp_zone_s=pl.when(has_inner).then("stamp_zone_s").otherwise("e_zone"),
+        stamp_has_year=pl.when(has_inner).then("stamp_has_year").otherwise(pl.col("e_us").is_not_null()),
+        stamp_res_us=pl.when(has_inner).then("stamp_res_us").otherwise(pl.lit(1, dtype=pl.Int64)), is_unwrapped=pl.lit(True),
+    )
+    names = [c for c in segments.columns if c in both.columns]
+    indexed = segments.with_columns(i=pl.int_range(pl.len(), dtype=pl.Int64))
+    return indexed.update(both.select("i", *names), on="i", how="left").drop("i")

@@ -1,0 +1,46 @@
+"""What launchers, containers and log collectors put before a line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from postmortem.lines.headers.grammar import BSD, HMS, HOST, ISO, MON, REST, ZONE, Header
+
+HEADERS: Final = (
+    Header("rank", r"^\[rank(?P<rank>[0-9]+)\]: ?" + REST),
+    Header("role", r"^\[(?:default|trainer|worker|actor|node|role)_?(?P<lrank>[0-9]+)(?:\|[0-9]+)?\]: ?" + REST),
+    Header("torchx", r"^[a-z_]+/[0-9]+ \[(?P<lrank>[0-9]+)\]: ?" + REST),
+    Header("mpi", r"^\[[0-9]+,(?P<rank>[0-9]+)\]<std(?:out|err)>: ?" + REST),
+    Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?: pid=(?P<pid>[0-9]+))(?:, ip=(?P<ip>[0-9.]+))?\) ?" + REST),
+    Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?:[ ,]+rank=(?P<rank>[0-9]+))?(?:, pid=(?P<pid>[0-9]+))\) ?" + REST),
+    Header("cri", r"^" + ISO + r" (?:stdout|stderr) [FP] " + REST),
+    Header("pdsh", r"^" + HOST + r": (?P<rest>(?:\[ *[0-9]+\.[0-9]+\]|<[0-9]+>|[^ :]+:[0-9]+:[0-9]+ \[|\[[A-Z][a-z]{2} [A-Z][a-z]{2} ).*)$"),
+    Header("collector", r"^" + ISO + r": (?P<rest>[^ ].*)$"),
+    Header("collector", r"^(?P<y>20[0-9]{2})-(?P<mo>[0-9]{2})-(?P<d>[0-9]{2}) (?P<hms>[0-9]{2}:[0-9]{2}) (?P<rest>\[.*)$"),
+    Header("srun", r"^[0-9]{1,6}: (?P<rest> *[^ ].*)$"),
+    Header("grep", r"^[A-Za-z0-9_./-]+\.(?:log|txt|out|err)(?:\.[0-9]+)?(?:\.gz)?:(?:[0-9]+:)?(?P<rest>[^ ].*)$"),
+    Header("label", r"^(?:SYSLOG|Msg): " + REST),
+    Header("pri", r"^<[0-9]{1,3}>(?P<rest>[^ >].*)$"),
+    Header("epoch", r"^@(?P<epoch>[0-9]{10}) " + HOST + r" " + REST),
+)
+_ = BSD
+
+# Not taken off the front but out of the line: the time that a scheduler's line states, and whom a table row is about.
+STATED: Final = (
+    Header(
+        "slurm_end",
+        r"^(?:slurmstepd|srun|slurmd)(?:-[^ :]+)?: (?:error: )?(?P<rest>\*\*\* (?:JOB|STEP) [^ ]+ (?:STEPD TERMINATED )?ON [^ ]+ (?:CANCELLED )?AT "
+        + ISO + r".*)$",
+    ),
+    Header("elastic_time", r"^ *(?P<rest>time) +: " + ISO + r" *$"),
+    Header("k8s_time", r"^ *(?P<rest>Finished): +[A-Z][a-z]{2}, (?P<d>[0-9]{2}) " + MON + r" (?P<y>20[0-9]{2}) " + HMS + ZONE + r" *$"),
+    Header(
+        "k8s_event",
+        r"^(?:[a-z0-9-]+ +)?(?:[0-9][0-9smhdy]*|<[a-z]+>)(?: \(x[0-9]+ over [0-9a-z]+\))? +(?:Normal|Warning) +"
+        r"(?P<rest>[A-Z][A-Za-z]+ +(?:node/(?P<host>[^ ]+)|pod/(?P<pod>[^ ]+)|[a-z][a-z0-9.]*/[^ ]+) +.*)$",
+    ),
+    Header(
+        "k8s_event",
+        r"^(?:Normal|Warning) +(?P<rest>[A-Z][A-Za-z]+ +(?:[0-9][0-9smhdy]*|<[a-z]+>)(?: \(x[0-9]+ over [0-9a-z]+\))? +[a-z][A-Za-z0-9-]* +.*)$",
+    ),
+)

@@ -1,0 +1,75 @@
+"""Physical lines → segments: parts of a line that can each hold an event of their own.
+
+A carriage return starts a new segment (progress bars), so does text glued to the end of a bar and
+a second NCCL header in one line. Terminal colours are removed; `offset` stays that of the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+ANSI: Final = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
+LOST_ANSI: Final = r"^(?:\[[0-9]{1,2}(?:;[0-9]{1,3})*m)+ ?"
+GLUED_BAR: Final = r"((?:s/it|it/s)[^\]\[]*\])([^\]\s,|])"
+NCCL_HEAD: Final = r"[^ :\[\]<>]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO|[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN)"
+_NCCL_PART: Final = re.compile(r"(?:\[\d+,\d+\]<std(?:out|err)>: ?|\[[^\[\]]*\] ?)?" + NCCL_HEAD)
+MARK: Final = "\x1e"
+
+
+def _mark_second_nccl(text: str) -> str:
+    """`text` with a mark before every NCCL header but the first.
+
+    A Python loop because the first header has to be left alone, which no column operation says;
+    lines torn like this are a handful in a bundle.
+    """
+    starts = [m.start() for m in _NCCL_PART.finditer(text)][1:]
+    for start in reversed(starts):
+        text = text[:start].rstrip(" ") + MARK + text[start:]
+    return text
+
+
+def segment(lines: pl.DataFrame) -> pl.DataFrame:
+    """One row per segment of `lines` (columns kept: all; `text` stays the physical line).
+
+    Added: `seg`, the segment's text without colours; `offset` moves to where the segment begins.
+    Segments that are blank are dropped.
+    """
+    text = pl.col("text")
+    frame = lines.with_columns(seg=text)
+    frame = frame.with_columns(
+        seg=pl.when(text.str.contains(GLUED_BAR)).then(text.str.replace_all(GLUED_BAR, "${1}" + MARK + "${2}")).otherwise(text)
+    )
+    twice = frame["text"].str.count_matches(NCCL_HEAD) > 1
+    if twice.any():
+        marked = pl.Series("seg", [_mark_second_nccl(s) if t else s for s, t in zip(frame["seg"], twice, strict=True)])
+        frame = frame.with_columns(seg=marked)
+    many = pl.col("seg").str.contains(r"[\r\x1e]")
+    if frame.select(many.any()).item():
+        frame = _explode(frame)
+    return frame.with_columns(
+        seg=pl.col("seg").str.replace_all(ANSI, "").str.replace(LOST_ANSI, "")
+    ).filter(pl.col("seg").str.strip_chars().str.len_bytes() > 0)
+
+
+def _explode(frame: pl.DataFrame) -> pl.DataFrame:
+    """Split `seg` at marks and carriage returns, moving `offset` along."""
+    width = frame.width
+    parts = (
+        frame.with_row_index("_row")
+        .with_columns(seg=pl.col("seg").str.replace_all(MARK, "\r" + MARK).str.split("\r"))
+        .explode("seg")
+    )
+    # Every part but the first followed a carriage return (one byte), unless a mark stands for it (none).
+    size = pl.col("seg").str.len_bytes().cast(pl.Int64)
+    marked = pl.col("seg").str.starts_with(MARK)
+    lead = pl.when(marked).then(0).otherwise(1)
+    parts = parts.with_columns(_step=(size - marked.cast(pl.Int64)))
+    parts = parts.with_columns(_before=(pl.col("_step").cum_sum() - pl.col("_step")).over("_row"))
+    parts = parts.with_columns(_leads=(lead.cum_sum() - lead.first()).over("_row"))
+    parts = parts.with_columns(
+        offset=pl.col("offset") + pl.col("_before") + pl.col("_leads"), seg=pl.col("seg").str.strip_chars_start(MARK)
+    )
+    return parts.drop("_row", "_step", "_before", "_leads").select(pl.nth(range(width)))

@@ -1,0 +1,288 @@
+"""The view model of the HTML report: everything the template prints, nothing it must work out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+from markupsafe import Markup
+
+from postmortem.analysis.model import Analysis
+from postmortem.report import queries
+from postmortem.report.document import to_document
+from postmortem.report.figures import agrees, clock, duration, money, plural, significant, size, stamp
+from postmortem.report.svg import lane_rows, swim_lanes
+from postmortem.report.svg_steps import BINS, StepPlot, step_times
+from postmortem.report.svg_steps import description as steps_in_words
+from postmortem.report.timeline import build as build_timeline
+from postmortem.report.view_findings import FindingView, distinct, finding_view
+from postmortem.report.view_rows import (
+    LossView,
+    TextTable,
+    clock_table,
+    coverage_table,
+    lane_table,
+    loss_view,
+    odd_table,
+    queue_pair_table,
+    rank_table,
+    step_table,
+    survived_table,
+    words,
+)
+from postmortem.report.words import cause_title, headline
+
+CARDS = 3
+FINDINGS = 8
+FILES, ODD = 200, 60
+DOCUMENT_LIMIT = 3_000_000
+"""A larger JSON document is not embedded: the page must stay below 10 MB whatever the bundle holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTime:
+    """A time that matters: `note` relates it to another one, `date` is empty where it is that of the one before."""
+
+    name: str
+    date: str
+    clock: str
+    fraction: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing, its words and the same facts as a table; `svg` is None when there is nothing to draw."""
+
+    svg: Markup | None
+    table: TextTable | None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The whole report."""
+
+    bundle: str
+    version: str
+    tone: str
+    badge: str
+    headline: str
+    summary: str
+    job: tuple[str, ...]
+    impact: tuple[tuple[str, str, str], ...]
+    times: tuple[KeyTime, ...]
+    is_established: bool
+    is_quiet: bool
+    findings: tuple[FindingView, ...]
+    more_findings: int
+    timeline: Figure
+    gaps: tuple[str, ...]
+    steps: Figure
+    loss: LossView
+    survived: TextTable
+    slow_ranks: TextTable
+    slow_queue_pairs: TextTable
+    clocks: TextTable
+    coverage: TextTable
+    odd: TextTable
+    totals: str
+    next_steps: tuple[str, ...]
+    collect: tuple[str, ...]
+    document: Markup | None
+
+    @property
+    def cards(self) -> tuple[FindingView, ...]:
+        """The findings of the first screen."""
+        return self.findings[:CARDS]
+
+
+def build(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> Page:
+    """The report of `analysis`; `con` holds the public tables, any of which may be empty."""
+    cause = analysis.verdict.cause
+    findings = tuple(finding_view(number, one) for number, one in enumerate(analysis.findings[:FINDINGS], start=1))
+    totals = queries.coverage_totals(con)
+    advisers = findings[: CARDS if cause == "unknown" else 1]
+    return Page(
+        bundle=words(analysis.bundle, 200),
+        version=version,
+        tone=_tone(analysis),
+        badge=_badge(analysis),
+        headline=words(headline(analysis), 600),
+        summary=words(analysis.verdict.summary),
+        job=tuple(_job(analysis)),
+        impact=tuple(_impact(analysis)),
+        times=tuple(_times(analysis)),
+        is_established=cause not in ("unknown", "none"),
+        is_quiet=cause == "none",
+        findings=findings,
+        more_findings=max(0, len(analysis.findings) - FINDINGS),
+        timeline=_timeline(analysis, con),
+        gaps=tuple(_gaps(analysis, totals)),
+        steps=_steps(analysis, con),
+        loss=loss_view(analysis.loss),
+        survived=survived_table(analysis.survived),
+        slow_ranks=rank_table(analysis.slow_ranks),
+        slow_queue_pairs=queue_pair_table(analysis.slow_queue_pairs),
+        clocks=clock_table(analysis.clocks),
+        coverage=coverage_table(queries.file_coverage(con, FILES), totals.files),
+        odd=_odd(analysis, con, totals.odd),
+        totals=_totals(analysis),
+        next_steps=distinct(finding.next_steps for finding in advisers),
+        collect=distinct(finding.collect for finding in advisers),
+        document=embedded(analysis, version),
+    )
+
+
+def embedded(analysis: Analysis, version: str) -> Markup | None:
+    """The JSON document for a script element; None when it is too large to embed.
+
+    `<` and `>` are written as escapes, so that no string of the bundle can end the element or begin
+    a comment in it.
+    """
+    text = json.dumps(to_document(analysis, version), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text) if len(text.encode("utf-8")) <= DOCUMENT_LIMIT else None
+
+
+def _tone(analysis: Analysis) -> str:
+    if analysis.verdict.cause == "none":
+        return "good"
+    return "bad" if analysis.verdict.word in ("almost certain", "likely") else "doubt"
+
+
+def _badge(analysis: Analysis) -> str:
+    verdict = analysis.verdict
+    if verdict.cause == "none":
+        return "nothing went wrong"
+    if verdict.cause == "unknown":
+        return "cause not established"
+    return f"{cause_title(verdict.cause)}, {verdict.word}"
+
+
+def _job(analysis: Analysis) -> list[str]:
+    job, loss = analysis.job, analysis.loss
+    found = [words(job.name, 120)] if job.name else []
+    found += [plural(count, noun) for count, noun in ((job.hosts, "host"), (job.gpus, "GPU")) if count is not None]
+    if job.world_size is not None:
+        found.append(plural(job.world_size, "rank"))
+    if job.framework:
+        found.append(words(job.framework, 60))
+    if job.last_step is not None:
+        found.append(f"last step {job.last_step:,}")
+    if loss.last_durable_step is not None:
+        found.append(f"last durable step {loss.last_durable_step:,}")
+    return found
+
+
+def _impact(analysis: Analysis) -> list[tuple[str, str, str]]:
+    """Name, figure and bounds of what was lost."""
+    loss = analysis.loss
+    found = []
+    for name, span, write in (
+        ("GPU-hours lost", loss.gpu_hours, significant),
+        ("time lost", loss.lost_s, duration),
+        ("cost", loss.cost, money),
+    ):
+        if span is not None:
+            bounds = "" if agrees(span) else f"{write(span.lo)} to {write(span.hi)}"
+            found.append((name, write(span.best), bounds))
+    return found
+
+
+def _times(analysis: Analysis) -> list[KeyTime]:
+    job, verdict = analysis.job, analysis.verdict
+    moments = {"started": job.start, "last progress": analysis.last_progress}
+    if verdict.cause != "none":
+        moments |= {"onset": verdict.onset, "detected": analysis.detected}
+    moments["ended"] = job.end
+    rows = []
+    before: tuple[str, datetime] | None = None
+    for name, moment in moments.items():
+        if moment is None:
+            rows.append(KeyTime(name, "", "not known", "", ""))
+            continue
+        note = _since(moment, *before) if before else ""
+        if name == "onset" and verdict.onset_lo and verdict.onset_hi and verdict.onset_lo != verdict.onset_hi:
+            note = f"between {clock(verdict.onset_lo)} and {clock(verdict.onset_hi)}"
+        if name == "last progress" and job.last_step is not None:
+            note = f"step {job.last_step:,}"
+        date = "" if before and before[1].date() == moment.date() else f"{moment.date().isoformat()} UTC"
+        whole, dot, fraction = clock(moment).partition(".")
+        rows.append(KeyTime(name, date, whole, f"{dot}{fraction}", note))
+        before = (_NOUNS[name], moment)
+    return rows
+
+
+def _since(moment: datetime, name: str, other: datetime) -> str:
+    gap = (moment - other).total_seconds()
+    return f"{duration(abs(gap))} {'after' if gap >= 0 else 'before'} {name}"
+
+
+_NOUNS = {
+    "started": "the start",
+    "last progress": "last progress",
+    "onset": "onset",
+    "detected": "detection",
+    "ended": "the end",
+}
+
+
+def _timeline(analysis: Analysis, con: duckdb.DuckDBPyConnection) -> Figure:
+    timeline = build_timeline(analysis, con)
+    if timeline is None:
+        return Figure(None, None)
+    drawing = Markup(swim_lanes(timeline))
+    span = f"{stamp(timeline.lo)} to {stamp(timeline.hi)} UTC"
+    return Figure(drawing, lane_table(lane_rows(timeline)), span)
+
+
+def _steps(analysis: Analysis, con: duckdb.DuckDBPyConnection) -> Figure:
+    bins = tuple(queries.step_bins(con, BINS))
+    if not bins:
+        return Figure(None, None)
+    saves = tuple(queries.checkpoints(con, bins[0].first, bins[-1].last))
+    plot = StepPlot(bins, saves, analysis.loss.healthy_step_s, analysis.loss.last_durable_step)
+    drawing = Markup(step_times(plot))
+    return Figure(drawing, step_table(bins), steps_in_words(plot))
+
+
+def _totals(analysis: Analysis) -> str:
+    coverage = analysis.coverage
+    return (
+        f"{plural(coverage.files, 'file')}, {size(coverage.bytes)}, {plural(coverage.lines, 'line')}, "
+        f"{plural(coverage.events, 'event')}"
+    )
+
+
+def _odd(analysis: Analysis, con: duckdb.DuckDBPyConnection, total: int) -> TextTable:
+    examples = queries.odd_lines(con, ODD)
+    if not examples:
+        examples = [queries.OddLine(file, line, why, "") for file, line, why in analysis.coverage.odd[:ODD]]
+        total = len(analysis.coverage.odd)
+    return odd_table(examples, max(total, len(examples)))
+
+
+def _gaps(analysis: Analysis, totals: queries.CoverageTotals) -> list[str]:
+    """What the data did not cover, one clause each; empty when it covered everything."""
+    coverage = analysis.coverage
+    gaps = [words(source, 200) for source in coverage.missing_sources[:12]]
+    if len(coverage.missing_sources) > 12:
+        gaps.append(f"{len(coverage.missing_sources) - 12:,} more sources")
+    for count, noun, rest in (
+        (totals.unreadable, "file", "could not be read"),
+        (totals.binary, "binary file", "not read"),
+        (totals.silent, "file", "without any line that was recognised"),
+        (max(totals.odd, len(coverage.odd)), "odd place", "(damaged, too long or no text)"),
+        (sum(one.offset_ms is None for one in analysis.clocks), "clock", "with an unknown offset"),
+    ):
+        if count:
+            gaps.append(f"{plural(count, noun)} {rest}")
+    if analysis.last_progress is None:
+        gaps.append("no sign of the training's progress")
+    if analysis.job.end is None:
+        gaps.append("no end of the job")
+    return gaps

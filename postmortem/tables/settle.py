@@ -1,0 +1,85 @@
+"""Spool → the tables `events`, `facts`, `files`, `coverage`, `odd_lines` and what decoders wrote, times in UTC."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import polars as pl
+
+from postmortem.bundle import Problem
+from postmortem.catalogue.matcher import ROW_SCHEMA
+from postmortem.schema import ENTITY, TABLE_BY_NAME
+from postmortem.tables.ingest import FILE_SCHEMA, ODD_SCHEMA
+from postmortem.tables.store import create_tables, fill_from_spool
+
+DECODED: Final = ("collectives", "groups", "qp_samples", "coll_samples", "ports")
+
+
+def statements(package: str, name: str) -> list[tuple[str, str]]:
+    """(name, SQL) of each statement of the SQL file `name`, which marks them with `-- name: x`."""
+    text = files(package).joinpath("sql", name).read_text(encoding="utf-8")
+    parts = text.split("-- name: ")[1:]
+    return [(p.split("\n", 1)[0].strip(), p.split("\n", 1)[1]) for p in parts]
+
+
+def _load(con: duckdb.DuckDBPyConnection, spool: Path, folder: str, schema: dict[str, object], alias: str) -> None:
+    """A temporary view `alias` over a spool folder, empty when nothing was written there."""
+    pattern = spool / folder / "*.parquet"
+    if any(pattern.parent.glob("*.parquet")):
+        path = str(pattern).replace("'", "''")
+        con.execute(f"CREATE TEMP VIEW {alias} AS SELECT * FROM read_parquet('{path}', union_by_name = true)")
+        return
+    empty = pl.DataFrame(schema=schema)  # type: ignore[arg-type]
+    con.register(f"{alias}_empty", empty)
+    con.execute(f"CREATE TEMP TABLE {alias} AS SELECT * FROM {alias}_empty")
+
+
+def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem]) -> None:
+    """Create all public tables in `con` and fill those that parsing alone can fill."""
+    create_tables(con)
+    rows = {**ROW_SCHEMA, "from_neighbour": pl.Boolean}
+    _load(con, spool, "events", dict(rows), "raw_events")
+    _load(con, spool, "facts", dict(rows), "raw_facts")
+    _load(con, spool, "files", dict(FILE_SCHEMA), "raw_files")
+    _load(con, spool, "odd_lines", dict(ODD_SCHEMA), "raw_odd")
+    con.execute("CREATE TEMP VIEW raw_rows AS SELECT * FROM raw_events UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts")
+    for _, sql in statements("postmortem.tables", "settle.sql"):
+        con.execute(sql)
+    _events(con)
+    for name in DECODED:
+        fill_from_spool(con, spool, name)
+    _files(con, problems)
+    for name in ("placed", "dated", "settled"):
+        con.execute(f"DROP TABLE {name}")
+
+
+def _events(con: duckdb.DuckDBPyConnection) -> None:
+    entity = ", ".join(f's."{c.name}"' for c in ENTITY)
+    con.execute(f"""
+        INSERT INTO events
+        SELECT s.ts, s.ts_kind, s.host, s.source, s.event, s.severity, s.file, s.line, s."offset", s.message, {entity},
+               s.ts, s.ts, s.ts, row_number() OVER (ORDER BY s.file, s.line, s."offset", s.sub, s.definition, s.event), s.text
+        FROM settled s WHERE NOT s.is_fact ORDER BY s.file, s.line, s."offset", s.sub, s.definition, s.event""")
+    columns = ", ".join(f'"{c}"' for c in TABLE_BY_NAME["facts"].names[1:])
+    con.execute(f"INSERT INTO facts SELECT event, {columns} FROM settled WHERE is_fact ORDER BY file, line, \"offset\", sub, definition")
+
+
+def _files(con: duckdb.DuckDBPyConnection, problems: list[Problem]) -> None:
+    con.execute("INSERT INTO files SELECT f.file, f.kind, f.bytes, h.host, h.basis, f.note FROM raw_files f LEFT JOIN file_host h USING (file) ORDER BY f.file")
+    con.execute("INSERT INTO odd_lines SELECT file, line, why, text FROM raw_odd ORDER BY file, line, why")
+    for problem in sorted(problems, key=lambda p: (p.name, p.what)):
+        con.execute("INSERT INTO files SELECT ?, 'unreadable', 0, NULL, 'none', ? WHERE NOT EXISTS (FROM files WHERE file = ?)", [problem.name, problem.what, problem.name])
+        con.execute("INSERT INTO odd_lines VALUES (?, 0, ?, '')", [problem.name, problem.what])
+    con.execute("""
+        INSERT INTO coverage
+        SELECT f.file, f.bytes, coalesce(r.lines, 0), coalesce(e.recognised, 0), coalesce(e.events, 0),
+               greatest(coalesce(r.odd, 0), CASE WHEN f.note IS NULL THEN 0 ELSE 1 END), e.sources, e.first_ts, e.last_ts
+        FROM files f LEFT JOIN raw_files r USING (file) LEFT JOIN (
+            SELECT file, count(DISTINCT line) AS recognised, count(*) FILTER (NOT is_fact) AS events,
+                   string_agg(DISTINCT source, ',' ORDER BY source) AS sources,
+                   min(ts) FILTER (NOT is_fact) AS first_ts, max(ts) FILTER (NOT is_fact) AS last_ts
+            FROM settled GROUP BY file) e USING (file)
+        ORDER BY f.file""")
