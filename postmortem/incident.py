@@ -109,8 +109,7 @@ def _open(
     try:
         settle(con, spool, problems)
         analysis = analyse(con, bundle_name(paths), options.price)
-        if options.context:
-            analysis = replace(analysis, findings=with_context(analysis.findings, todo.units))
+        analysis = replace(analysis, findings=with_context(analysis.findings, todo.units, neighbours=options.context))
         document(con)
         source_views(con)
     except BaseException:

@@ -10,13 +10,14 @@ import duckdb
 import polars as pl
 
 from postmortem.analysis.cost import estimate
-from postmortem.analysis.cost_input import CostInput
+from postmortem.analysis.cost_input import CostInput, no_pauses
 from postmortem.analysis.model import Finding, Loss
 from postmortem.analysis.verdict import Ending
 from postmortem.analysis.windows import JobTimes
+from postmortem.catalogue.values import polars_schema
+from postmortem.schema import TABLE_BY_NAME
 
 GPUS_PER_HOST: Final = 8
-PAUSES: Final = "SELECT 'eval' AS kind, step, NULL::TIMESTAMP AS start, ts AS \"end\" FROM events WHERE event = 'train.eval' ORDER BY ts"
 
 
 def job_gpus(con: duckdb.DuckDBPyConnection) -> tuple[int | None, int | None, int | None]:
@@ -65,10 +66,15 @@ def fill_attempts(con: duckdb.DuckDBPyConnection, times: JobTimes, end: Ending) 
         con.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?)", values)
 
 
-def _frame(con: duckdb.DuckDBPyConnection, sql: str) -> pl.DataFrame:
-    frame = pl.from_arrow(con.execute(sql).to_arrow_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+def _frame(con: duckdb.DuckDBPyConnection, table: str, order: str) -> pl.DataFrame:
+    """A public table as a frame; rows of steps and checkpoints, not of log lines, so Python rows do."""
+    schema = polars_schema(TABLE_BY_NAME[table].columns)
+    return pl.DataFrame(con.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall(), schema=schema, orient="row")  # type: ignore[arg-type]
+
+
+def _pauses(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    rows = con.execute("SELECT 'eval', step, NULL, ts FROM events WHERE event = 'train.eval' ORDER BY ts, event_id").fetchall()
+    return pl.DataFrame(rows, schema=no_pauses().schema, orient="row")
 
 
 def bill(con: duckdb.DuckDBPyConnection, times: JobTimes, end: Ending, best: Finding | None, price: float | None) -> Loss:
@@ -83,9 +89,9 @@ def bill(con: duckdb.DuckDBPyConnection, times: JobTimes, end: Ending, best: Fin
         row = con.execute("SELECT ts FROM events WHERE event_id = ?", [end.event_id]).fetchone()
         detected = row[0] if row else None
     return estimate(CostInput(
-        steps=_frame(con, "SELECT * FROM steps WHERE is_main ORDER BY attempt, step, ts"),
-        checkpoints=_frame(con, "SELECT * FROM checkpoints ORDER BY attempt, ts"),
-        attempts=_frame(con, "SELECT * FROM attempts ORDER BY attempt"), pauses=_frame(con, PAUSES), attempt=times.attempt if times.last_progress else None,
+        steps=_frame(con, "steps", "attempt, step, ts, file, line"),
+        checkpoints=_frame(con, "checkpoints", "attempt, ts, file, line"),
+        attempts=_frame(con, "attempts", "attempt"), pauses=_pauses(con), attempt=times.attempt if times.last_progress else None,
         is_fault=is_fault, onset=onset, onset_lo=best.onset_lo if best and onset else None, onset_hi=best.onset_hi if best and onset else None,
         onset_basis="measured" if onset else None, watchdog_onset=times.watchdog_onset, network_onset=times.network_onset, detected=detected,
         first_seen=seen[0] if seen else None, last_seen=seen[1] if seen else None, gpus=gpus, gpus_lo=low, gpus_hi=high,

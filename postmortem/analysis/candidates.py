@@ -151,6 +151,22 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
     ]
 
 
+def _in_context(candidates: list[Candidate]) -> list[Candidate]:
+    """Weights that depend on what else happened: a file server that only a data loader waits for is a data stall; a storm of
+    seconds congests nothing."""
+    loaders = {c.host for c in candidates if c.cause == "data_stall"}
+    stalled = {c.host for c in candidates if c.cause == "storage_stall" and c.event == "host.storage_stall"}
+    out = []
+    for c in candidates:
+        weight = c.weight
+        if c.cause == "storage_stall" and c.host in loaders and len(stalled) <= 1:
+            weight *= 0.5
+        if c.cause == "congestion" and c.first is not None and c.last is not None:
+            weight *= min(1.2, max(0.35, (c.last - c.first).total_seconds() / 60))
+        out.append(replace(c, weight=weight))
+    return out
+
+
 def logistic(x: float) -> float:
     """1 / (1 + e^-x)."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
@@ -158,7 +174,7 @@ def logistic(x: float) -> float:
 
 def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sources: set[str]) -> list[Candidate]:
     """Candidates with `p` and `features`, best first."""
-    base = place_in_time(candidates, edges, times)
+    base = place_in_time(_in_context(candidates), edges, times)
     signs = {id(c): c.weight * c.relevance for c in base}
     strong = [c for c in base if signs[id(c)] >= 0.35 and c.tier in {"direct", "told", "own"}]
     first = min((c.first for c in strong if c.first is not None), default=None)
@@ -184,7 +200,9 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
             "gap": 1.0 if c.tier in {"told", "victim"} and "kernel" not in sources else 0.0,
         }
         logit = WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items())
-        out.append(replace(c, p=logistic(logit), features=tuple(sorted(features.items()))))
+        # A deliberate end is a statement, not a sign: whether it counts is decided by what failed before it.
+        p = c.weight if c.tier == "lifecycle" else logistic(logit)
+        out.append(replace(c, p=p, features=tuple(sorted(features.items()))))
     return sorted(out, key=lambda c: (-c.p, c.first or datetime.max, c.episode, c.cause))
 
 
@@ -205,7 +223,10 @@ _FAMILY: Final[dict[str, str]] = {
 
 
 def _corroborated(c: Candidate, others: list[Candidate], signs: dict[int, float]) -> float:
-    """1 when another kind of source says the same of the same thing at about the same time."""
+    """1 when another kind of source says the same of the same thing at about the same time, or, of a program's own failure,
+    when others wait for it in vain."""
+    if c.tier == "own" and any(o.tier == "victim" and o.episode != c.episode for o in others):
+        return 1.0
     if c.first is None or c.tier in {"victim", "lifecycle"}:
         return 0.0
     family = _FAMILY.get(c.cause, c.cause)

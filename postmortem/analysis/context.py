@@ -25,6 +25,15 @@ def _wanted(findings: Sequence[Finding]) -> dict[str, set[int]]:
     return lines
 
 
+def _missing(findings: Sequence[Finding]) -> dict[str, set[int]]:
+    lines: dict[str, set[int]] = defaultdict(set)
+    for finding in findings:
+        for e in finding.evidence:
+            if not e.text:
+                lines[e.file].add(e.line)
+    return lines
+
+
 def _read(units: Sequence[Unit], wanted: dict[str, set[int]]) -> dict[tuple[str, int], str]:
     """Text of the wanted lines, by (file, line)."""
     found: dict[tuple[str, int], str] = {}
@@ -46,9 +55,12 @@ def _read(units: Sequence[Unit], wanted: dict[str, set[int]]) -> dict[tuple[str,
     return found
 
 
-def with_context(findings: Sequence[Finding], units: Sequence[Unit]) -> tuple[Finding, ...]:
-    """`findings` whose evidence has its neighbouring lines in `before` and `after`."""
-    wanted = _wanted(findings)
+def with_context(findings: Sequence[Finding], units: Sequence[Unit], *, neighbours: bool = True) -> tuple[Finding, ...]:
+    """`findings` whose evidence has its neighbouring lines in `before` and `after`, and its text where it had none.
+
+    Without `neighbours` only missing texts are read.
+    """
+    wanted = _wanted(findings) if neighbours else _missing(findings)
     if not wanted:
         return tuple(findings)
     texts = _read(units, wanted)
@@ -56,6 +68,6 @@ def with_context(findings: Sequence[Finding], units: Sequence[Unit]) -> tuple[Fi
     def around(e: Evidence) -> Evidence:
         before = tuple(t for n in range(e.line - AROUND, e.line) if (t := texts.get((e.file, n))) is not None)
         after = tuple(t for n in range(e.line + 1, e.line + AROUND + 1) if (t := texts.get((e.file, n))) is not None)
-        return replace(e, before=before, after=after)
+        return replace(e, before=before, after=after, text=e.text or texts.get((e.file, e.line), ""))
 
     return tuple(replace(f, evidence=tuple(around(e) for e in f.evidence)) for f in findings)

@@ -73,8 +73,19 @@ def _rank(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -
             if found:
                 return found
     if event["pid"] is not None and c.cause in {"host_oom", "gpu_software"}:
-        return _row(con, columns + "node = ? AND pid = ? ORDER BY rank LIMIT 1", [c.host, event["pid"]])
+        found = _row(con, columns + "node = ? AND pid = ? ORDER BY rank LIMIT 1", [c.host, event["pid"]])
+        return found or _died(con, event["pid"])
+    if event["source"] in {"torch", "trainer"}:
+        named = _row(con, "SELECT rank FROM file_rank WHERE file = ?", [event["file"]])
+        if named:
+            return _row(con, columns + "rank = ?", [named["rank"]]) or named
     return {}
+
+
+def _died(con: duckdb.DuckDBPyConnection, pid: int) -> dict[str, Any]:
+    """The rank whose launcher says that this process died; none when several launchers use the number."""
+    rows = con.execute("SELECT DISTINCT rank, local_rank FROM events WHERE event = 'torch.elastic_failure' AND pid = ? AND rank IS NOT NULL", [pid]).fetchall()
+    return {"rank": rows[0][0], "local_rank": rows[0][1]} if len(rows) == 1 else {}
 
 
 def _many(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ MAX_LINK: Final = 4
 MAX_EFFECT: Final = 3
 
 
-def _rows(con: duckdb.DuckDBPyConnection, ids: list[int], role: Role) -> list[Evidence]:
+def event_rows(con: duckdb.DuckDBPyConnection, ids: list[int], role: Role) -> list[Evidence]:
     """Evidence of these events, in the order given."""
     if not ids:
         return []
@@ -46,9 +46,9 @@ def gather(
             break
         if other.relevance >= 0.3 and (other.host == best.host or other.port_host == best.host or best.port_host == other.host):
             ids += [i for i in _sign_rows(con, other.episode, other.cause, 1) if i not in ids]
-    out = _rows(con, ids[:MAX_CAUSE], "cause")
-    out += _rows(con, _links(con, best, scored, edges), "link")
-    out += _rows(con, _effects(con, best, edges, times), "effect")
+    out = event_rows(con, ids[:MAX_CAUSE], "cause")
+    out += event_rows(con, _links(con, best, scored, edges), "link")
+    out += event_rows(con, _effects(con, best, edges, times), "effect")
     seen: dict[tuple[str, int], Evidence] = {}
     for row in out:
         seen.setdefault((row.file, row.line), row)

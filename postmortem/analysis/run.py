@@ -9,9 +9,10 @@ import duckdb
 
 from postmortem.analysis.bill import bill, fill_attempts, job_gpus, world_size
 from postmortem.analysis.candidates import load_candidates, load_edges, score
+from postmortem.analysis.derived import mismatch, slow_queue_pairs, slow_ranks
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
-from postmortem.analysis.verdict import decide, ending, findings, survived
+from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.tables.settle import statements
 
@@ -30,6 +31,7 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     run_sql(con, "names.sql")
     run_sql(con, "progress.sql")
     run_sql(con, "episodes.sql")
+    run_sql(con, "slow.sql")
     times = job_times(con)
     find_signs(con)
     draw_edges(con, times)
@@ -39,13 +41,15 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     sources = {r[0] for r in con.execute("SELECT DISTINCT source FROM events").fetchall()}
     scored = score(load_candidates(con), edges, times, sources)
     end = ending(con, times)
-    found = findings(con, scored, edges, times, end)
+    derived = [d for d in (mismatch(con), slow_queue_pairs(con), slow_ranks(con)) if d is not None]
+    found = with_derived(con, findings(con, scored, edges, times, end), derived, end)
     verdict = decide(found, end)
     fill_attempts(con, times, end)
     loss = bill(con, times, end, found[0] if found else None, price)
     _store(con, found, loss)
     return Analysis(
         bundle=bundle, job=_job(con, times, end.outcome), verdict=verdict, findings=tuple(found), survived=survived(scored), loss=loss,
+        slow_ranks=tuple(r for d in derived for r in d.ranks), slow_queue_pairs=tuple(q for d in derived for q in d.queue_pairs),
         coverage=_coverage(con, sources), clocks=_clocks(con), detected=times.detected, last_progress=times.last_progress,
     )
 

@@ -13,12 +13,14 @@ import duckdb
 
 from postmortem.analysis.candidates import Candidate, Edge
 from postmortem.analysis.culprits import find_culprit
-from postmortem.analysis.evidence import gather
-from postmortem.analysis.model import Culprit, Finding, Outcome, Rival, Survived, Verdict
+from postmortem.analysis.derived import Derived, absent_ranks
+from postmortem.analysis.evidence import event_rows, gather
+from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
 from postmortem.analysis.windows import SKEW_S, JobTimes
 
 ESTABLISHED: Final = 0.4
 LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
+SLOW: Final = frozenset({"qp_straggler", "rank_straggler"})
 MAX_FINDINGS: Final = 5
 
 
@@ -114,6 +116,59 @@ def _by_cause(scored: list[Candidate]) -> list[list[Candidate]]:
     return sorted(groups.values(), key=lambda g: (-g[0].p, g[0].first or datetime.max, g[0].episode))
 
 
+def _culprit(con: duckdb.DuckDBPyConnection, best: Candidate, times: JobTimes) -> Culprit:
+    """The culprit of a finding; of a hang the ranks that never came, never those that waited."""
+    if best.cause in LIFECYCLE:
+        return Culprit()
+    culprit = find_culprit(con, best)
+    if best.cause not in {"collective_hang", "data_stall"}:
+        return culprit
+    absent = absent_ranks(con, times)
+    if best.cause == "collective_hang":
+        culprit = Culprit()
+    else:
+        row = con.execute("SELECT min(peer) FROM events WHERE event = 'host.storage_stall' AND host = ? AND peer IS NOT NULL", [best.host]).fetchone()
+        culprit = replace(culprit, peer=culprit.peer or (row[0] if row else None), pid=None)
+    if not absent:
+        return culprit
+    place = con.execute("SELECT node, gpu, pci FROM ranks WHERE rank = ?", [absent[0]]).fetchone() if len(absent) == 1 else None
+    node = place[0] if place else culprit.host
+    return replace(culprit, rank=absent[0], ranks=absent, host=culprit.host or node, gpu=place[1] if place else None, pci=place[2] if place else None)
+
+
+def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: list[Finding]) -> Finding:
+    """A computed candidate as a finding; lines that are no events get their text when the bundle is read again."""
+    rows = event_rows(con, list(d.events), "cause")
+    rows += [Evidence(file=f, line=n, text="", role="cause") for f, n in d.places]
+    return Finding(
+        cause=d.cause, confidence=round(p, 4), culprit=d.culprit, summary=d.summary, evidence=tuple(rows), onset=d.onset, onset_lo=d.onset, onset_hi=d.onset,
+        chosen_over=tuple(Rival(o.cause, "it does not explain the slowdown" if d.cause in SLOW else "less evidence") for o in others[:3] if o.cause != d.cause),
+        next_steps=next_steps(d.cause, d.culprit), collect=collect(d.cause),
+    )
+
+
+def with_derived(con: duckdb.DuckDBPyConnection, found: list[Finding], derived: list[Derived], end: Ending) -> list[Finding]:
+    """Findings with the computed ones in their place.
+
+    Slowness is a cause only where nothing failed first-hand: a job that was slow and was then cancelled died of what made
+    it slow, a job that crashed did not.
+    """
+    out = list(found)
+    for d in derived:
+        firm = max((f.confidence for f in found if f.cause not in LIFECYCLE | {"collective_hang"} and f.cause != d.cause), default=0.0)
+        p = d.p
+        if d.cause in SLOW:
+            p *= 1.0 if end.outcome in {"cancelled", "completed", "unknown"} and firm < 0.6 else 0.4
+        elif firm > p:
+            p *= 0.8
+        out = [f for f in out if f.cause != d.cause]
+        made = _from_derived(con, d, p, found)
+        if made.evidence:
+            out.append(made)
+    slow_first = any(f.cause in SLOW and f.confidence >= 0.7 for f in out)
+    return sorted(out, key=lambda f: (slow_first and f.cause in LIFECYCLE, -f.confidence if not (f.cause in LIFECYCLE and end.outcome == "cancelled" and not slow_first) else -2.0))[:MAX_FINDINGS]
+
+
 def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending) -> list[Finding]:
     """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
     groups = _ordered(_by_cause([c for c in scored if c.p >= 0.12]), times, end)
@@ -124,7 +179,7 @@ def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: lis
         rivals = [g[0] for i, g in enumerate(groups) if i != number and (best.episode, g[0].episode) not in joined and g[0].episode != best.episode]
         rival = max((r.p for r in rivals if r.tier != "victim" and r.cause not in LIFECYCLE), default=0.0)
         p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
-        culprit = find_culprit(con, best) if best.cause not in LIFECYCLE else Culprit()
+        culprit = _culprit(con, best, times)
         others = [g[0] for i, g in enumerate(groups) if i != number]
         spread = timedelta(seconds=1)
         out.append(Finding(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from postmortem.bundle.hosts import HostHint, host_hint, host_hints
 from postmortem.bundle.limits import Limits
 from postmortem.bundle.model import Member, Plan, Problem, Unit
-from postmortem.bundle.plan import plan
 from postmortem.bundle.ranks import rank_hint
 from postmortem.bundle.reading import open_unit
 from postmortem.bundle.streams import MemberStream
+from postmortem.bundle.walk import plan
 
 __all__ = [
     "HostHint",

@@ -6,6 +6,7 @@ Each source gives out whatever could be decompressed before it raises one of `RE
 from __future__ import annotations
 
 import bz2
+import contextlib
 import lzma
 import zlib
 from collections.abc import Callable
@@ -17,18 +18,13 @@ from postmortem.bundle.limits import Meter
 from postmortem.bundle.streams import CHUNK_BYTES, Source
 from postmortem.bundle.zstd_frames import FrameTracker
 
-try:
-    from isal import isal_zlib
-except ImportError:
-    isal_zlib = None
-
 MAX_MEMORY_BYTES = 1 << 28
 """Window or dictionary a stream may ask for; `zstd --long=28` and every preset of xz stay within it."""
 MAX_OUTPUT_BYTES = 1 << 20
 MAGIC_BYTES = 18
 """Bytes at the begin of a file that decide whether it is compressed."""
 
-_GZIP = b"\x1f\x8b\x08"
+GZIP_MAGIC = b"\x1f\x8b\x08"
 _XZ = b"\xfd7zXZ\0"
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -43,7 +39,7 @@ _UNSUPPORTED = (
 
 def codec_of(head: bytes) -> str | None:
     """`gzip`, `bzip2`, `xz` or `zstd` when a file that begins with `head` holds such data, else None."""
-    if head.startswith(_GZIP):
+    if head.startswith(GZIP_MAGIC):
         return "gzip"
     if head.startswith(b"BZh") and head[3:4].isdigit() and head[4:10] in _BZIP2_BLOCKS:
         return "bzip2"
@@ -64,25 +60,12 @@ def decompress(codec: str, source: Source, meter: Meter) -> Source:
     if codec == "zstd":
         return ZstdSource(source, meter)
     makers: dict[str, tuple[Callable[[], PushDecoder], bytes]] = {
-        "gzip": (gzip_decoder, _GZIP[:2]),
+        "gzip": (lambda: InflateDecoder(31), GZIP_MAGIC[:2]),
         "bzip2": (lambda: BlockDecoder(bz2.BZ2Decompressor()), b"BZh"),
         "xz": (lambda: BlockDecoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY_BYTES)), _XZ),
     }
     make, magic = makers[codec]
     return PushSource(source, make, meter, next_magic=magic)
-
-
-def gzip_decoder() -> PushDecoder:
-    """isal's decoder where it is installed (about three times as fast), else that of zlib."""
-    if isal_zlib is not None:
-        return InflateDecoder(isal_zlib.decompressobj(31), None)
-    return inflate_decoder(31)
-
-
-def inflate_decoder(wbits: int) -> PushDecoder:
-    """zlib's decoder; -15 for the raw data of a zip, 31 for gzip."""
-    inner = zlib.decompressobj(wbits)
-    return InflateDecoder(inner, inner.copy)
 
 
 class PushDecoder(Protocol):
@@ -97,24 +80,11 @@ class PushDecoder(Protocol):
     def decode(self, data: bytes, /) -> bytes: ...
 
 
-class Inflater(Protocol):
-    """The part of a zlib decompression object that is used here."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    @property
-    def unconsumed_tail(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
 class InflateDecoder:
-    """gzip or raw deflate. Where the decoder can be copied, every byte before a damaged place is given out."""
+    """zlib's decoder: `wbits` is 31 for gzip, -15 for the raw data of a zip. Every byte before damage is given out."""
 
-    def __init__(self, inner: Inflater, copy: Callable[[], Inflater] | None) -> None:
-        self._inner = inner
-        self._copy = copy
+    def __init__(self, wbits: int) -> None:
+        self._inner = zlib.decompressobj(wbits)
         self._has_more = False
         self._error: zlib.error | None = None
 
@@ -134,27 +104,19 @@ class InflateDecoder:
         if self._error is not None:
             raise self._error
         data = self._inner.unconsumed_tail + data
-        before = self._copy() if self._copy is not None else None
+        before = self._inner.copy()
+        parts: list[bytes] = []
         try:
             out = self._inner.decompress(data, MAX_OUTPUT_BYTES)
         except zlib.error as error:
-            if before is None:
-                raise
             # zlib drops what the failing call had produced: make it again, byte by byte, up to the damage.
             self._error = error
-            return _salvage(before, data)
+            with contextlib.suppress(zlib.error):
+                for at in range(len(data)):
+                    parts.append(before.decompress(data[at : at + 1]))
+            return b"".join(parts)
         self._has_more = len(out) == MAX_OUTPUT_BYTES
         return out
-
-
-def _salvage(decoder: Inflater, data: bytes) -> bytes:
-    parts = []
-    try:
-        for at in range(len(data)):
-            parts.append(decoder.decompress(data[at : at + 1], MAX_OUTPUT_BYTES))
-    except zlib.error:
-        pass
-    return b"".join(parts)
 
 
 class BlockDecoder:

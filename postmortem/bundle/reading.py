@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import PurePath
 from typing import IO, BinaryIO, cast
 
 from postmortem.bundle.codecs import codec_of, decompress, unsupported_format
+from postmortem.bundle.fast_gzip import gzip_file_source
 from postmortem.bundle.hosts import host_hint
 from postmortem.bundle.limits import Limits, Meter
 from postmortem.bundle.model import Member, Problem, Unit
@@ -52,9 +54,9 @@ def looks_like_archive(path: str) -> bool:
         head = file.read(BLOCK)
         codec = codec_of(head)
         if codec is not None:
-            file.seek(0)
-            meter = Meter(_DEFAULT_LIMITS)
-            with closing(MemberStream(decompress(codec, FileSource(file, meter), meter), [])) as stream:
+            # gzip gives bytes at once, the others a block at a time.
+            start = io.BytesIO(head + file.read(1 << 14 if codec == "gzip" else 1 << 20))
+            with closing(MemberStream(decompress(codec, start, Meter(_DEFAULT_LIMITS)), [])) as stream:
                 head = stream.peek(BLOCK)
     return is_zip(head) or is_tar(head)
 
@@ -97,7 +99,10 @@ class _Reading:
         elif codec is not None:
             # A tar.gz is one level; data compressed twice are two, else such data would have no bound.
             depth = part.depth + 1 if part.is_decoded else part.depth
-            source = decompress(codec, part.stream, self.meter)
+            if codec == "gzip" and part.file is not None:
+                source = gzip_file_source(FileSource(part.file, self.meter), self.meter)
+            else:
+                source = decompress(codec, part.stream, self.meter)
             with closing(MemberStream(source, part.notes)) as stream:
                 yield from self.members(
                     replace(part, stream=stream, size=None, depth=depth, file=None, is_decoded=True)

@@ -17,10 +17,10 @@ from typing import BinaryIO
 from postmortem.bundle.codecs import (
     MAX_MEMORY_BYTES,
     BlockDecoder,
+    InflateDecoder,
     PushDecoder,
     PushSource,
     decompress,
-    inflate_decoder,
 )
 from postmortem.bundle.limits import Meter
 from postmortem.bundle.streams import READ_ERRORS, FileSource, Source, WindowSource, describe
@@ -88,7 +88,7 @@ class ZipWalk:
             yield from self._searched_entries()
             return
         for info in infos:
-            if not info.is_dir():
+            if not info.filename.endswith("/"):
                 yield self._listed_entry(info)
 
     def _listed_entry(self, info: zipfile.ZipInfo) -> ZipEntry:
@@ -177,7 +177,7 @@ class ZipWalk:
         if header.method == _STORED:
             return packed
         if header.method == _DEFLATED:
-            return PushSource(packed, lambda: inflate_decoder(-15), self.meter, next_magic=None)
+            return PushSource(packed, lambda: InflateDecoder(-15), self.meter, next_magic=None)
         if header.method == _BZIP2:
             return decompress("bzip2", packed, self.meter)
         if header.method == _ZSTD:

@@ -125,7 +125,7 @@ class Matcher:
             .join(self._users, on="literal").select("seg_id", "definition").unique().sort("definition", "seg_id")
         )
         return [
-            _Candidates(int(key[0]), part["seg_id"].to_list())  # type: ignore[call-overload]
+            _Candidates(int(key[0]), part["seg_id"].to_list())
             for key, part in pairs.group_by("definition", maintain_order=True)
         ]
 

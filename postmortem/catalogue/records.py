@@ -22,19 +22,26 @@ def merge_records(rows: pl.DataFrame) -> pl.DataFrame:
     is_part = pl.col("continues").is_not_null() | pl.col("precedes").is_not_null()
     parts = rows.filter(is_part)
     keep = rows.filter(~is_part).with_row_index("_id").with_columns(pl.col("_id").cast(pl.Int64))
-    if parts.height:
-        keep = _fill(keep, parts)
-    else:
-        keep = keep.filter(~pl.col("needs_parts").fill_null(False))
+    keep = _fill(keep, parts) if parts.height else keep.filter(~pl.col("needs_parts").fill_null(False))
     return _drop_replaced(keep).select(rows.columns)
 
 
 def _owners(keep: pl.DataFrame, parts: pl.DataFrame, key: str) -> pl.DataFrame:
     """`parts` with `_id` of the row that each belongs to; those that belong to none are left out."""
-    begins = keep.filter(pl.col("record").is_not_null()).select("_id", "file", pl.col("record").alias(key), "line", _begin="line")
+    begins = keep.filter(pl.col("record").is_not_null()).select(
+        "_id", "file", pl.col("record").alias(key), "line", _begin="line"
+    )
     upward = key == "continues"
-    joined = parts.filter(pl.col(key).is_not_null()).sort("line").join_asof(
-        begins.sort("line"), on="line", by=["file", key], strategy="backward" if upward else "forward", check_sortedness=False
+    joined = (
+        parts.filter(pl.col(key).is_not_null())
+        .sort("line")
+        .join_asof(
+            begins.sort("line"),
+            on="line",
+            by=["file", key],
+            strategy="backward" if upward else "forward",
+            check_sortedness=False,
+        )
     )
     return joined.filter(pl.col("_id").is_not_null() & ((pl.col("line") - pl.col("_begin")).abs() <= pl.col("within")))
 
@@ -43,10 +50,14 @@ def _fill(keep: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
     joined = pl.concat([_owners(keep, parts, "continues"), _owners(keep, parts, "precedes")])
     names = [*ENTITY_TYPES, "host"]
     below = pl.col("continues").is_not_null()
-    merged = joined.sort("_id", "line").group_by("_id", maintain_order=True).agg(
-        *(pl.col(n).drop_nulls().first() for n in names),
-        *(pl.col(n).filter(pl.col("stamp_us").is_not_null() & below).first() for n in _STAMPS),
-        _parts=below.sum(),
+    merged = (
+        joined.sort("_id", "line")
+        .group_by("_id", maintain_order=True)
+        .agg(
+            *(pl.col(n).drop_nulls().first() for n in names),
+            *(pl.col(n).filter(pl.col("stamp_us").is_not_null() & below).first() for n in _STAMPS),
+            _parts=below.sum(),
+        )
     )
     filled = keep.join(merged, on="_id", how="left", suffix="_part", maintain_order="left")
     untimed = pl.col("stamp_us").is_null()
@@ -58,16 +69,25 @@ def _fill(keep: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _drop_replaced(rows: pl.DataFrame) -> pl.DataFrame:
-    """Without rows whose `unless` names a header kind that a row of the same file at most `within` lines below shows."""
+    """Without rows whose `unless` names a header kind that a row at most `within` lines below shows."""
     weak = rows.filter(pl.col("unless").is_not_null())
     if not weak.height:
         return rows
     replaced: list[pl.DataFrame] = []
     for kind in weak["unless"].unique():
         telling = rows.filter(pl.col("unless").is_null() & pl.col("headers").str.contains(f"|{kind}|", literal=True))
-        below = weak.filter(pl.col("unless") == kind).select("_id", "file", "line", "within").sort("line").join_asof(
-            telling.select("file", "line", _line="line").sort("line"), on="line", by="file", strategy="forward", allow_exact_matches=False,
-            check_sortedness=False,
+        below = (
+            weak.filter(pl.col("unless") == kind)
+            .select("_id", "file", "line", "within")
+            .sort("line")
+            .join_asof(
+                telling.select("file", "line", _line="line").sort("line"),
+                on="line",
+                by="file",
+                strategy="forward",
+                allow_exact_matches=False,
+                check_sortedness=False,
+            )
         )
         replaced.append(below.filter(pl.col("_line") - pl.col("line") <= pl.col("within")).select("_id"))
     return rows.join(pl.concat(replaced), on="_id", how="anti", maintain_order="left")

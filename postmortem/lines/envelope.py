@@ -120,7 +120,7 @@ def unwrap(segments: pl.DataFrame, peel: Callable[[pl.Series], pl.DataFrame]) ->
         return segments
     where = [int(i) for i in is_json.arg_true()]
     texts = segments["message"].gather(where).to_list()
-    opened = {i: inner for i, t in zip(where, texts, strict=True) if len(t) <= MAX_JSON and (inner := _open(t)) is not None}
+    opened = {i: found for i, t in zip(where, texts, strict=True) if len(t) <= MAX_JSON and (found := _open(t)) is not None}
     if not opened:
         return segments
     rows = list(opened)

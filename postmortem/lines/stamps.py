@@ -13,12 +13,14 @@ MONTHS: Final[dict[str, int]] = {
     **{m: i for i, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)},
     **{m: i for i, m in enumerate("januar februar märz april mai juni juli august september oktober november dezember".split(), 1)},
     "mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12, "fev": 2, "abr": 4, "ago": 8, "set": 9, "out": 10, "ene": 1, "dic": 12,
+    "mrt": 3, "mei": 5, "janv": 1, "févr": 2, "mars": 3, "avr": 4, "juin": 6, "juil": 7, "août": 8, "déc": 12,
     "sept": 9, "june": 6, "july": 7, **{f"{i}月": i for i in range(1, 13)},
 }
 ZONES: Final[dict[str, int]] = {
     "Z": 0, "UTC": 0, "GMT": 0, "CET": 3600, "CEST": 7200, "MEST": 7200, "METDST": 7200, "MSK": 10800, "AEST": 36000,
     "AEDT": 39600, "JST": 32400, "EST": -18000, "EDT": -14400, "CDT": -18000, "MST": -25200, "PST": -28800, "PDT": -25200,
-    "AKDT": -28800, "BST": 3600,
+    "AKDT": -28800, "BST": 3600, "MET": 3600, "WET": 0, "WEST": 3600, "EET": 7200, "EEST": 10800, "SAST": 7200,
+    "SGT": 28800, "HKT": 28800, "KST": 32400, "NZST": 43200, "NZDT": 46800, "AKST": -32400, "HST": -36000, "BRT": -10800,
 }
 """Zone words that mean one zone. CST and IST mean several and are left out: the zone is then unknown."""
 
@@ -26,7 +28,7 @@ STAMP_COLUMNS: Final = ("stamp_us", "stamp_has_year", "stamp_zone_s", "stamp_res
 
 
 def _zone_seconds(zone: pl.Expr) -> pl.Expr:
-    sign = pl.when(zone.str.starts_with("-")).then(-1).otherwise(1)
+    sign = pl.when(zone.str.contains("-", literal=True)).then(-1).otherwise(1)
     digits = zone.str.replace_all(r"[^0-9]", "")
     hours = digits.str.slice(0, 2).cast(pl.Int32, strict=False)
     minutes = digits.str.slice(2, 2).cast(pl.Int32, strict=False).fill_null(0)

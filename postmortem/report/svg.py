@@ -15,7 +15,7 @@ from postmortem.report.timeline import BINS, NO_PLACE, Marker, Timeline
 
 WIDTH = 1120
 LABEL = 168
-LANE = 26
+LANE = 22
 MARKER_ROW = 15
 SEVERITIES = ("info", "warning", "error", "fatal")
 SHAPES = (

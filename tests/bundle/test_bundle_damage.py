@@ -42,6 +42,22 @@ def test_a_wrong_checksum_of_gzip_costs_no_bytes(tmp_path: Path) -> None:
     assert len(read.notes["x.gz"]) == 1
 
 
+@pytest.mark.parametrize("with_tar", [False, True])
+def test_damage_within_gzip_costs_nothing_before_it(tmp_path: Path, with_tar: bool) -> None:
+    packed = bytearray(COMPRESSORS["gz"](tar_bytes({"x": NOISE}) if with_tar else NOISE))
+    middle = len(packed) // 2
+    packed[middle : middle + 2000] = b"\xff" * 2000
+    read = read_all(write(tmp_path / "x", bytes(packed)))
+    same = next(at for at, (a, b) in enumerate(zip(read.data["x"] + b"?", NOISE, strict=False)) if a != b)
+    assert same > 0.49 * len(NOISE)
+    assert read.notes["x"]
+
+
+def test_an_entry_of_a_zip_without_a_name(tmp_path: Path) -> None:
+    data = zip_bytes({"entry": LINES}, zipfile.ZIP_STORED).replace(b"entry", bytes(5))
+    assert read_all(write(tmp_path / "x.zip", data)).data == {"unnamed": LINES}
+
+
 @pytest.mark.parametrize("suffix", COMPRESSORS)
 def test_bytes_after_the_compressed_data_are_left_out_with_a_note(tmp_path: Path, suffix: str) -> None:
     read = read_all(write(tmp_path / "x", COMPRESSORS[suffix](LINES) + b"this is no compressed data"))
@@ -98,24 +114,22 @@ def test_a_zip_without_its_directory_is_searched(tmp_path: Path) -> None:
     assert any("directory of the zip" in problem.what for problem in read.problems)
 
 
+class Pipe(io.BytesIO):
+    """Cannot seek, so that zipfile puts the sizes behind each entry."""
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        raise io.UnsupportedOperation
+
+
 def test_a_streamed_zip_without_its_directory_is_searched(tmp_path: Path) -> None:
-    class Pipe(io.RawIOBase):
-        def __init__(self) -> None:
-            self.data = bytearray()
-
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: object, /) -> int:
-            chunk = bytes(data)  # type: ignore[call-overload]
-            self.data += chunk
-            return len(chunk)
-
     pipe = Pipe()
-    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.log", LINES)
         archive.writestr("b.log", NOISE)
-    data = bytes(pipe.data)
+    data = pipe.getvalue()
     read = read_all(write(tmp_path / "x.zip", data[: data.index(b"PK\x01\x02")]))
     assert read.data == {"a.log": LINES, "b.log": NOISE}
 

@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from postmortem.bundle import HostHint, host_hint, host_hints, rank_hint
 
+SOURCE_FOLDERS = """
+    kernel nccl switch switches trainer torch scheduler profiler topology logs log var sos_commands flight_recorder
+    rank ranks hosts nodes dmesg
+"""
 SOS = "sosreport-worker5-2026-05-18-jyhykqe"
 
 
@@ -67,11 +71,43 @@ def test_a_named_host(name: str, host: str, basis: str) -> None:
     assert (hint.host, hint.basis) == (host, basis)
 
 
+@pytest.mark.parametrize("folder", SOURCE_FOLDERS.split())
+def test_a_folder_called_after_a_source_is_no_host(folder: str) -> None:
+    assert host_hint(f"{folder}/x.log") is None
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        *(f"{word}/x.log" for word in "kernel nccl switch switches trainer torch scheduler profiler topology".split()),
-        *(f"{word}/x.log" for word in "logs log var sos_commands flight_recorder rank ranks hosts nodes dmesg".split()),
+        *(
+            f"{word}/x.log"
+            for word in [
+                "kernel",
+                "nccl",
+                "switch",
+                "switches",
+                "trainer",
+                "torch",
+                "scheduler",
+                "profiler",
+                "topology",
+            ]
+        ),
+        *(
+            f"{word}/x.log"
+            for word in [
+                "logs",
+                "log",
+                "var",
+                "sos_commands",
+                "flight_recorder",
+                "rank",
+                "ranks",
+                "hosts",
+                "nodes",
+                "dmesg",
+            ]
+        ),
         "rank_00003.log",
         "rank3",
         "rank_7/stdout.log",

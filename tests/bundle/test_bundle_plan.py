@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,23 @@ def test_what_may_not_be_read_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "closed").chmod(0o700)
     assert planned.units == ()
     assert [problem.name for problem in planned.problems] == ["b.log", "closed"]
+
+
+def test_a_folder_that_cannot_be_listed_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "closed" / "a.log", b"1")
+    write(tmp_path / "open" / "b.log", b"1")
+    scandir = os.scandir
+
+    def refuse(path: str) -> Iterator[os.DirEntry[str]]:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    planned = plan([tmp_path])
+    assert [unit.name for unit in planned.units] == ["open/b.log"]
+    (problem,) = planned.problems
+    assert (problem.name, problem.what) == ("closed", "the folder cannot be read: Permission denied")
 
 
 def test_a_unit_that_vanished_is_a_problem(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ UNION ALL
 SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, min(line), 1 FROM events
 WHERE source = 'torch' AND rank IS NOT NULL AND contains(coalesce(text, ''), '[rank' || rank || ']') GROUP BY rank, file
 UNION ALL
+SELECT rank, host, NULL, NULL, NULL, NULL, NULL, NULL, file, 0, CASE WHEN host IS NULL THEN 1 ELSE 2 END FROM file_rank
+UNION ALL
 SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, 0, 1 FROM "groups" WHERE rank IS NOT NULL GROUP BY rank, file;
 
 -- name: ranks

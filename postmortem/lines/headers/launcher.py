@@ -14,9 +14,16 @@ HEADERS: Final = (
     Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?: pid=(?P<pid>[0-9]+))(?:, ip=(?P<ip>[0-9.]+))?\) ?" + REST),
     Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?:[ ,]+rank=(?P<rank>[0-9]+))?(?:, pid=(?P<pid>[0-9]+))\) ?" + REST),
     Header("cri", r"^" + ISO + r" (?:stdout|stderr) [FP] " + REST),
-    Header("pdsh", r"^" + HOST + r": (?P<rest>(?:\[ *[0-9]+\.[0-9]+\]|<[0-9]+>|[^ :]+:[0-9]+:[0-9]+ \[|\[[A-Z][a-z]{2} [A-Z][a-z]{2} ).*)$"),
+    Header(
+        "pdsh",
+        r"^"
+        + HOST
+        + r": (?P<rest>(?:\[ *[0-9]+\.[0-9]+\]|<[0-9]+>|[^ :]+:[0-9]+:[0-9]+ \[|\[[A-Z][a-z]{2} [A-Z][a-z]{2} ).*)$",
+    ),
     Header("collector", r"^" + ISO + r": (?P<rest>[^ ].*)$"),
-    Header("collector", r"^(?P<y>20[0-9]{2})-(?P<mo>[0-9]{2})-(?P<d>[0-9]{2}) (?P<hms>[0-9]{2}:[0-9]{2}) (?P<rest>\[.*)$"),
+    Header(
+        "collector", r"^(?P<y>20[0-9]{2})-(?P<mo>[0-9]{2})-(?P<d>[0-9]{2}) (?P<hms>[0-9]{2}:[0-9]{2}) (?P<rest>\[.*)$"
+    ),
     Header("srun", r"^[0-9]{1,6}: (?P<rest> *[^ ].*)$"),
     Header("grep", r"^[A-Za-z0-9_./-]+\.(?:log|txt|out|err)(?:\.[0-9]+)?(?:\.gz)?:(?:[0-9]+:)?(?P<rest>[^ ].*)$"),
     Header("label", r"^(?:SYSLOG|Msg): " + REST),
@@ -29,11 +36,19 @@ _ = BSD
 STATED: Final = (
     Header(
         "slurm_end",
-        r"^(?:slurmstepd|srun|slurmd)(?:-[^ :]+)?: (?:error: )?(?P<rest>\*\*\* (?:JOB|STEP) [^ ]+ (?:STEPD TERMINATED )?ON [^ ]+ (?:CANCELLED )?AT "
-        + ISO + r".*)$",
+        r"^(?:slurmstepd|srun|slurmd)(?:-[^ :]+)?: (?:error: )?"
+        r"(?P<rest>\*\*\* (?:JOB|STEP) [^ ]+ (?:STEPD TERMINATED )?ON [^ ]+ (?:CANCELLED )?AT " + ISO + r".*)$",
+    ),
+    # slurmd names the step where a kernel line has its uptime, but prints no six decimals.
+    Header(
+        "slurm_step",
+        r"^\[[0-9_+]+\.(?:[0-9]{1,4}|batch|extern|interactive)\] (?P<rest>(?:error|fatal|info|done|debug[0-9]?): .*)$",
     ),
     Header("elastic_time", r"^ *(?P<rest>time) +: " + ISO + r" *$"),
-    Header("k8s_time", r"^ *(?P<rest>Finished): +[A-Z][a-z]{2}, (?P<d>[0-9]{2}) " + MON + r" (?P<y>20[0-9]{2}) " + HMS + ZONE + r" *$"),
+    Header(
+        "k8s_time",
+        r"^ *(?P<rest>Finished): +[A-Z][a-z]{2}, (?P<d>[0-9]{2}) " + MON + r" (?P<y>20[0-9]{2}) " + HMS + ZONE + r" *$",
+    ),
     Header(
         "k8s_event",
         r"^(?:[a-z0-9-]+ +)?(?:[0-9][0-9smhdy]*|<[a-z]+>)(?: \(x[0-9]+ over [0-9a-z]+\))? +(?:Normal|Warning) +"
@@ -41,6 +56,7 @@ STATED: Final = (
     ),
     Header(
         "k8s_event",
-        r"^(?:Normal|Warning) +(?P<rest>[A-Z][A-Za-z]+ +(?:[0-9][0-9smhdy]*|<[a-z]+>)(?: \(x[0-9]+ over [0-9a-z]+\))? +[a-z][A-Za-z0-9-]* +.*)$",
+        r"^(?:Normal|Warning) +"
+        r"(?P<rest>[A-Z][A-Za-z]+ +(?:[0-9][0-9smhdy]*|<[a-z]+>)(?: \(x[0-9]+ over [0-9a-z]+\))? +[a-z][A-Za-z0-9-]* +.*)$",
     ),
 )

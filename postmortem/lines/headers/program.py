@@ -20,8 +20,8 @@ PROCESS_GROUP: Final = (
     # Other programs print `[Rank 0] ` too, so without a group the words after it decide.
     Header(
         "pg",
-        r"^\[Rank (?P<pgrank>[0-9]+)\] *(?P<rest>(?:Watchdog|NCCL|Process group|ProcessGroup|To avoid|Some NCCL|Timeout at|Exception \(|failure detected"
-        r"|Heartbeat|First PG|Received a|Observed|Terminating|Failed to check|Could not acquire|Found key|Collective) ?.*)$",
+        r"^\[Rank (?P<pgrank>[0-9]+)\] *(?P<rest>(?:Watchdog|NCCL|Process group|ProcessGroup|To avoid|Some NCCL|Timeout at|Exception \("
+        r"|failure detected|Heartbeat|First PG|Received a|Observed|Terminating|Failed to check|Could not acquire|Found key|Collective) ?.*)$",
     ),
 )
 

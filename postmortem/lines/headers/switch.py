@@ -9,113 +9,145 @@ from __future__ import annotations
 
 from typing import Final
 
-from postmortem.lines.headers.grammar import BSD, DATE, HMS, HOST, ISO, MON, REST, TAG, Header
+from postmortem.lines.headers.grammar import DATE, HMS, HOST, ISO, REST, TAG, Header
 
-YEAR: Final = r"(?P<y>(?:19|20)[0-9]{2})"
+# Switches print English months; a class of ASCII letters compiles several times faster than one of all letters.
+MON: Final = r"(?P<mon>[A-Z][a-z]{2})"
 DAY: Final = r"(?P<d>[0-9]{1,2})"
-DOT: Final = r"(?:\.(?P<frac>[0-9]{1,9}))?"
-WORD: Final = r"(?P<zone>[A-Z]{2,6}|(?:UTC|GMT)?[+-][0-9]{2}:?[0-9]{2})"
-NODE: Final = r"(?:RP|LC|RSP|DRP|SP|RPC?|B?[A-Z]{2})/[0-9A-Z]+/[0-9A-Z]+(?:/[0-9A-Z]+)?"
+YEAR: Final = r"(?P<y>(?:19|20)[0-9]{2})"
+CLOCK: Final = HMS + r"(?:\.(?P<frac>[0-9]{1,9}))?"
+MON_DAY: Final = MON + " +" + DAY
+BSD: Final = MON_DAY + " " + CLOCK
+YEAR_FIRST: Final = YEAR + " " + BSD
+YEAR_MAYBE: Final = MON_DAY + " (?:" + YEAR + " )?" + CLOCK
+SOME_DAY: Final = r"[A-Z][a-z]{2} +[0-9]{1,2}"
+SOME_CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
+ZONE_WORD: Final = r"(?P<zone>[A-Z]{2,6}|(?:UTC|GMT)?[+-][0-9]{2}:?[0-9]{2})"
+RELAYED: Final = "(?P<host>[A-Za-z0-9][A-Za-z0-9_.:-]*)"
+SEQUENCE: Final = r"(?:[0-9]{1,10}: )?"
+NODE: Final = r"[A-Z]{2,4}/[0-9A-Z]+/[0-9A-Z]+(?:/[0-9A-Z]+)?"
 MNEMONIC: Final = r"%{1,2}[A-Z][A-Za-z0-9_/-]*-[0-7]-[A-Za-z0-9_]+ ?:"
 CISCO: Final = r"(?P<rest>(?:%|last message repeated ).*)$"
-MODULE: Final = r"(?P<rest>(?:%%[0-9]{2})?[A-Z][A-Z0-9_]*/[0-7]/[A-Za-z][A-Za-z0-9_ ]*(?:\([a-z]+\))?(?:\[[0-9]+\])?:.*)$"
+PID: Final = r"(?:\[(?P<pid>[0-9]+)\])?"
+MODULE: Final = (
+    r"(?P<rest>(?:%%[0-9]{2})?[A-Z][A-Z0-9_]*/[0-7]/[A-Za-z][A-Za-z0-9_ ]*(?:\([a-z]+\))?(?:\[[0-9]+\])?:.*)$"
+)
 DAEMONS: Final = (
-    r"(?:switchd|ptmd|mstpd|clagd|watchquagga|watchfrr|cumulus-core|cl-support|bgpd|zebra|ospfd|bfdd|craftd|alarmd|chassisd|mib2d|rpd|"
-    r"lacpd|eswd|l2cpd|l2ald|dcd|pfed|cosd|xntpd|xcvrd|orchagent|syncd|psud|thermalctld|portmgrd|OpenSM|opensm|dn_alm)"
+    "(?:switchd|ptmd|mstpd|clagd|watchquagga|watchfrr|cumulus-core|cl-support|bgpd|zebra|ospfd|bfdd|craftd|alarmd|"
+    "chassisd|mib2d|rpd|lacpd|eswd|l2cpd|l2ald|dcd|pfed|cosd|xntpd|xcvrd|orchagent|syncd|psud|thermalctld|portmgrd|"
+    "OpenSM|opensm|dn_alm)"
 )
-SONIC_LEVEL: Final = r"(?:EMERG|ALERT|CRIT|ERR|WARNING|NOTICE|INFO|DEBUG)"
-SONIC_TAG: Final = r"(?P<tag>[A-Za-z0-9_.-]+(?:#[A-Za-z0-9_./ -]+?)?)(?:\[(?P<pid>[0-9]+)\])?: ?"
-MON_ANY: Final = r"[A-Z][a-z]{2}"
+SONIC_LEVEL: Final = "(?:EMERG|ALERT|CRIT|ERR|WARNING|NOTICE|INFO|DEBUG)"
+SONIC_TAG: Final = r"(?P<tag>[A-Za-z0-9_.-]+(?:#[A-Za-z0-9_./ -]+?)?)" + PID + ": ?"
+SONIC_CONTAINER: Final = r"#[A-Za-z0-9_.-]+)" + PID + ": ?"
+UFM_LEVEL: Final = "(?:CRITICAL|MAJOR|MINOR|WARNING|INFO)"
 
-_COLLECTORS: Final = (
-    Header("pri", r"^<[0-9]{1,3}>: ?(?P<rest>(?:19|20)[0-9]{2} " + MON_ANY + r" .*)$"),
-    Header("pri", r"^<[0-9]{1,3}> +(?P<rest>" + MON_ANY + r" +[0-9]{1,2} .*)$"),
-    Header(
-        "grep",
-        r"^(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]+:(?P<rest>(?:<[0-9]{1,3}>|(?:19|20)[0-9]{2} )?" + MON_ANY + r" +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}.*)$",
-    ),
-    Header(
-        "separated",
-        r"^(?P<host>[^ |]+)\|\|[^|]*\|\|[^|]*\|\|[^|]*\|\|(?P<tag>[^|]*)\|\|" + DATE + " " + HMS + r"\|\|(?P<rest>.*?)(?:\|\|[^|]*)?$",
-    ),
-    Header("repeat", r"^message repeated [0-9]+ times?: \[ ?(?P<rest>.*?)\]?$"),
+_FABRIC: Final = (
+    Header("opensm", "^" + BSD.replace(CLOCK, HMS) + r" (?P<frac>[0-9]{6}) \[[0-9A-Fa-f]+\] 0x[0-9A-Fa-f]+ -> " + REST),
+    Header("ufm", f"^(?:{UFM_LEVEL} - )?{ISO}" + r" (?P<rest>\[[0-9]+\] \[[0-9]+\] " + UFM_LEVEL + r" \[.*)$"),
 )
 
+_SONIC: Final = (
+    Header("syslog_kernel", f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} kernel: ?{REST}"),
+    Header("sonic", f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} {SONIC_TAG}{REST}"),
+    Header("sonic", f"^{ISO} {HOST}(?: +[^ ]+)? {SONIC_LEVEL} {SONIC_TAG}{REST}"),
+    Header("sonic", f"^{HOST} {SONIC_LEVEL} (?P<tag>[A-Za-z0-9_.-]+{SONIC_CONTAINER}{REST}"),
+    Header("sonic", f"^(?P<tag>[a-z0-9_]+{SONIC_CONTAINER}{REST}"),
+    Header(
+        "sonic",
+        f'^(?:{SOME_DAY} [0-9:.]+ )?id=firewall time="{DATE} {HMS}" fw="(?P<host>[^"]+)" '
+        r'pri=[0-7] msg="(?P<rest>.*?)"?$',
+    ),
+    Header("sairedis", rf"^{DATE}\.{CLOCK}" + r"\|(?P<rest>n\|port_state_change\|.*)$"),
+)
+
+# The device's own date follows the relay's: `Mon D HH:MM:SS relay [: |seq: ]date …`.
 _RELAYS: Final = (
-    # The device's own date follows the relay's: `Mon D HH:MM:SS relay [: |seq: ]date …`.
-    Header("relay", "^" + BSD + " +" + HOST + r" (?:: ?)?(?P<rest>(?:19|20)[0-9]{2} " + MON_ANY + r" +[0-9]{1,2} [0-9]{2}:[0-9]{2}:.*%.*)$"),
-    Header("relay", "^" + BSD + " +" + HOST + r" (?:: ?)?(?P<rest>(?:[0-9]+: )?[*.]?" + MON_ANY + r" +[0-9]{1,2} (?:[0-9]{4} )?[0-9]{2}:[0-9]{2}:.*[%/].*)$"),
-    Header("relay", "^" + BSD + " +" + HOST + r":? (?P<rest>(?:[0-9]+: )?" + NODE + r":.*%.*)$"),
-    Header("relay", "^" + ISO + " " + HOST + r" (?:: ?)?(?P<rest>(?:[0-9]+: )?[*.]?(?:[0-9]{4} )?" + MON_ANY + r" +[0-9]{1,2} .*%.*)$"),
-    Header("relay", "^" + ISO + " " + HOST + r" (?:: ?)?(?P<rest>(?:[0-9]+: )?(?:" + NODE + r":|%).*%?.*)$"),
+    Header("relay", f"^{BSD} +{HOST} (?:: ?)?(?P<rest>(?:19|20)[0-9]{{2}} {SOME_DAY} {SOME_CLOCK}.*%.*)$"),
+    Header(
+        "relay", f"^{BSD} +{HOST} (?:: ?)?(?P<rest>{SEQUENCE}[*.]?{SOME_DAY} (?:[0-9]{{4}} )?{SOME_CLOCK}.*[%/].*)$"
+    ),
+    Header("relay", f"^{BSD} +{HOST}:? (?P<rest>{SEQUENCE}{NODE}:.*%.*)$"),
+    Header("relay", f"^{ISO} {HOST} (?:: ?)?(?P<rest>{SEQUENCE}[*.]?(?:[0-9]{{4}} )?{SOME_DAY} .*%.*)$"),
+    Header("relay", f"^{ISO} {HOST} (?:: ?)?(?P<rest>{SEQUENCE}(?:{NODE}:.*%|%).*)$"),
 )
 
 _CISCO: Final = (
-    Header("nxos", "^" + YEAR + " " + MON + " +" + DAY + " " + HMS + DOT + "(?: +" + HOST + r")? +(?:%\$ [^%]* %\$ )?" + CISCO),
-    Header("nxos", r"^(?:" + HOST + r" ?: ?|: ?)?" + YEAR + " " + MON + " +" + DAY + " " + HMS + DOT + "(?: " + WORD + r")? ?: " + CISCO),
-    Header("eos", "^" + YEAR + " " + MON + " +" + DAY + " " + HMS + DOT + " " + WORD + " " + HOST + r" (?P<tag>[A-Za-z][A-Za-z0-9_-]*): (?P<rest>%.*)$"),
+    Header("nxos", f"^{YEAR_FIRST}(?: +{HOST})? +" + r"(?:%\$ [^%]* %\$ )?" + CISCO),
+    Header("nxos", f"^(?:{HOST} ?: ?|: ?)?{YEAR_FIRST}(?: {ZONE_WORD})? ?: {CISCO}"),
+    Header("eos", f"^{YEAR_FIRST} {ZONE_WORD} {HOST} (?P<tag>[A-Za-z][A-Za-z0-9_-]*): (?P<rest>%.*)$"),
     # `*` and `.` before the month: the clock was never set, or lost its source; its zone is not worth keeping.
     Header(
         "ios",
-        r"^(?:: ?)?(?:[0-9]{1,10}: )?(?:(?P<host>[A-Za-z0-9][A-Za-z0-9_.:-]*): )?(?:[0-9]{1,10}: )?[*.]" + MON + " +" + DAY + r" (?:[0-9]{4} )?" + HMS + DOT
-        + r"(?: [A-Z]{2,6}(?:[+-][0-9:]+)?)? ?: " + CISCO,
+        f"^(?:: ?)?{SEQUENCE}(?:{RELAYED}: )?{SEQUENCE}[*.]{MON_DAY} (?:[0-9]{{4}} )?{CLOCK}"
+        f"(?: [A-Z]{{2,6}}(?:[+-][0-9:]+)?)? ?: {CISCO}",
     ),
+    Header("ios", f"^(?:: ?)?{SEQUENCE}(?:{RELAYED}: )?{SEQUENCE}{YEAR_MAYBE}(?: {ZONE_WORD})? ?: {CISCO}"),
+    Header("ios", f"^(?:: ?)?[0-9]{{1,10}}: (?:{HOST}: )?{SEQUENCE}(?P<rest>{MNEMONIC}.*)$"),
+    # Uptime, or the rest of a date whose beginning is lost: no time at all.
     Header(
         "ios",
-        r"^(?:: ?)?(?:[0-9]{1,10}: )?(?:(?P<host>[A-Za-z0-9][A-Za-z0-9_.:-]*): )?(?:[0-9]{1,10}: )?" + MON + " +" + DAY + " (?:" + YEAR + " )?" + HMS + DOT
-        + "(?: " + WORD + r")? ?: " + CISCO,
+        r"^[*.]?(?:[0-9]+[ydhmw][0-9]+[ydhmw]|[0-9]{1,4}(?::[0-9]{2}){1,2})(?:\.[0-9]+)?: "
+        f"(?P<rest>{MNEMONIC}.*)$",
     ),
-    Header("ios", r"^(?:: ?)?[0-9]{1,10}: (?:(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]*): )?(?:[0-9]{1,10}: )?(?P<rest>" + MNEMONIC + ".*)$"),
-    # Uptime, or the rest of a date whose beginning is lost: no time at all.
-    Header("ios", r"^[*.]?(?:[0-9]+[ydhmw][0-9]+[ydhmw]|[0-9]{1,4}(?::[0-9]{2}){1,2})(?:\.[0-9]+)?: (?P<rest>" + MNEMONIC + ".*)$"),
+    # A terminal's prompt may be glued in front.
     Header(
         "iosxr",
-        r"^(?:[A-Z]+/[^ :]*:[^ #]*#)?(?:[0-9]{1,10}: )?(?:(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]*):? )?" + NODE + r": ?(?:" + YEAR + " )?" + MON + " +" + DAY + " " + HMS
-        + DOT + "(?: " + WORD + r")? ?: (?P<tag>[^ :\[\]]+)\[(?P<pid>[0-9]+)\]: (?P<rest>%.*)$",
+        rf"^(?:{NODE}:[^ #]*#)?{SEQUENCE}(?:{HOST}:? )?{NODE}: ?(?:{YEAR} )?{BSD}(?: {ZONE_WORD})? ?: "
+        r"(?P<tag>[^ :\[\]]+)\[(?P<pid>[0-9]+)\]: (?P<rest>%.*)$",
     ),
-    Header("cisco", "^" + BSD + " +" + HOST + r":? (?P<rest>" + MNEMONIC + ".*)$"),
-    Header("agent", r"^(?P<tag>[A-Za-z][A-Za-z0-9_-]*)(?:\[(?P<pid>[0-9]+)\])?: (?P<rest>" + MNEMONIC + ".*)$"),
-    Header("unit", r"^%(?:RPM|STKUNIT|LC|CP|MMRP)[0-9A-Za-z:_-]* (?P<rest>" + MNEMONIC + ".*)$"),
+    Header("cisco", f"^{BSD} +{HOST}:? (?P<rest>{MNEMONIC}.*)$"),
+    Header("agent", f"^(?P<tag>[A-Za-z][A-Za-z0-9_-]*){PID}: (?P<rest>{MNEMONIC}.*)$"),
+    Header("unit", f"^%(?:RPM|STKUNIT|LC|CP|MMRP)[0-9A-Za-z:_-]* (?P<rest>{MNEMONIC}.*)$"),
 )
 
 _FACTORY: Final = r"(?:Jan +1|Apr +26) [0-9]{2}:[0-9]{2}:[0-9]{2}(?::[0-9]{3})? (?:1970|2000|2013)"
 _VENDORS: Final = (
     # Dates that a device shows whose clock nobody set: no time.
-    Header("comware", "^%?" + _FACTORY + r" (?P<host>[^%/]+?) +" + MODULE),
-    Header("comware", "^%?" + MON + " +" + DAY + " " + HMS + r"(?::(?P<frac>[0-9]{3}))? " + YEAR + r" (?P<host>[^%/]+?) +" + MODULE),
+    Header("comware", f"^%?{_FACTORY} (?P<host>[^%/]+?) +{MODULE}"),
+    Header("comware", f"^%?{MON_DAY} {HMS}(?::(?P<frac>[0-9]{{3}}))? {YEAR} (?P<host>[^%/]+?) +{MODULE}"),
     Header(
-        "vrp", "^" + MON + " +" + DAY + " " + YEAR + " " + HMS + DOT + r"(?P<zone>[+-][0-9]{2}:[0-9]{2})?(?: DST)? (?P<host>[^%/ ]+) +" + MODULE
+        "vrp",
+        f"^{MON_DAY} {YEAR} {CLOCK}(?P<zone>[+-][0-9]{{2}}:[0-9]{{2}})?(?: DST)? (?P<host>[^%/ ]+) +{MODULE}",
     ),
-    Header("vrp", r"^(?P<y>20[0-9]{2})-(?P<mo>[0-9]{1,2})-(?P<d>[0-9]{1,2}) " + HMS + DOT + r"(?:\.[0-9]+)?(?: DST)? " + HOST + " +" + MODULE),
-    Header("vrp", "^" + BSD + " +" + HOST + " (?P<rest>%%[0-9]{2}[A-Z].*)$"),
-    Header("junos", r"^1 " + ISO + r" (?P<host>[^ ]+) (?P<tag>[^ ]+) (?P<pid5>[^ ]+) (?P<rest>[A-Z][A-Z0-9_]+ \[junos@.*)$"),
-    Header("junos", "^" + BSD + " +" + HOST + r" (?P<rest>fpc[0-9]+ .*)$"),
-    Header("junos", "^" + BSD + r" +(?P<rest>fpc[0-9]+ .*)$"),
-    Header("alcatel", "^" + BSD + " +" + HOST + r" (?P<rest>[A-Z]+\([0-9]+\) (?:Data|Info): .*)$"),
-    Header("ironware", "^" + MON + " +" + DAY + " " + HMS + r":[A-Z]:(?P<rest>.*)$"),
-    Header("xos", r"^(?P<mo>[0-9]{2})/(?P<d>[0-9]{2})/" + YEAR + " " + HMS + DOT + r" (?P<rest><[A-Za-z]+:[A-Za-z0-9_.]+> .*)$"),
-    Header("glog", r"^(?P<lvl>V)(?P<md>[0-9]{4}) " + HMS + DOT + r" +(?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?" + REST),
-    Header("astaro", r"^(?P<y>20[0-9]{2}):(?P<mo>[0-9]{2}):(?P<d>[0-9]{2})-" + HMS + " " + HOST + " " + TAG + REST),
-    Header("fastpath", "^" + BSD + " +" + HOST + r" (?P<tag>[A-Z][A-Z0-9_]+)\[[A-Za-z][A-Za-z0-9_]*\]: (?P<rest>[a-z0-9_]+\.c\([0-9]+\) .*)$"),
-    Header("daemon", r"^(?P<tag>" + DAEMONS + r")(?:\[(?P<pid>[0-9]+)\])?: ?" + REST),
+    Header("vrp", rf"^{DATE} {CLOCK}(?:\.[0-9]+)?(?: DST)? {HOST} +{MODULE}"),
+    Header("vrp", f"^{BSD}" + r" +(?P<host>[A-Za-z0-9][^%/:\[\]]*?) +(?P<rest>%%[0-9]{2}[A-Z].*)$"),
+    Header("vrp", f"^#[0-9]+/[a-z]+/[A-Za-z0-9_]+/[A-Za-z]+/occurredTime:{DATE} {HMS}/{REST}"),
+    Header(
+        "junos",
+        f"^1 {ISO} (?P<host>[^ ]+) (?P<tag>[^ ]+) (?P<pid5>[^ ]+) " + r"(?P<rest>[A-Z][A-Z0-9_]+ \[junos@.*)$",
+    ),
+    Header("junos", f"^{BSD} +{HOST} (?P<rest>fpc[0-9]+ .*)$"),
+    Header("junos", f"^{BSD} +(?P<rest>fpc[0-9]+ .*)$"),
+    Header("alcatel", f"^{BSD} +{HOST} " + r"(?P<rest>[A-Z]+\([0-9]+\) (?:Data|Info): .*)$"),
+    Header("ironware", f"^{MON_DAY} {HMS}:[A-Z]:{REST}"),
+    Header("xos", f"^(?P<mo>[0-9]{{2}})/{DAY}/{YEAR} {CLOCK} (?P<rest><[A-Za-z]+:[A-Za-z0-9_.]+> .*)$"),
+    Header("glog", rf"^(?P<lvl>V)(?P<md>[0-9]{{4}}) {CLOCK} +(?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?{REST}"),
+    Header("astaro", f"^(?P<y>20[0-9]{{2}}):(?P<mo>[0-9]{{2}}):(?P<d>[0-9]{{2}})-{HMS} {HOST} {TAG}{REST}"),
+    Header(
+        "fastpath",
+        f"^{BSD} +{HOST} "
+        r"(?P<tag>[A-Z][A-Z0-9_]+)\[[A-Za-z][A-Za-z0-9_]*\]: (?P<rest>[a-z0-9_]+\.c\([0-9]+\) .*)$",
+    ),
+    Header("daemon", f"^(?P<tag>{DAEMONS}){PID}: ?{REST}"),
 )
 
-_SONIC: Final = (
-    Header("syslog_kernel", "^(?:" + YEAR + " )?" + BSD + " " + HOST + " " + SONIC_LEVEL + " kernel: ?" + REST),
-    Header("sonic", "^(?:" + YEAR + " )?" + BSD + " " + HOST + " " + SONIC_LEVEL + " " + SONIC_TAG + REST),
-    Header("sonic", "^" + ISO + " " + HOST + r"(?: +[^ ]+)? " + SONIC_LEVEL + " " + SONIC_TAG + REST),
-    Header("sonic", "^" + HOST + " " + SONIC_LEVEL + r" (?P<tag>[A-Za-z0-9_.-]+#[A-Za-z0-9_.-]+)(?:\[(?P<pid>[0-9]+)\])?: ?" + REST),
+_COLLECTORS: Final = (
+    Header("pri", rf"^<[0-9]{{1,3}}>: ?(?P<rest>(?:19|20)[0-9]{{2}} {SOME_DAY} .*)$"),
+    Header("pri", f"^<[0-9]{{1,3}}> +(?P<rest>{SOME_DAY} .*)$"),
     Header(
-        "sonic",
-        "^(?:" + MON_ANY + r" +[0-9]{1,2} [0-9:.]+ )?id=firewall time=\"" + DATE + " " + HMS + r'" fw="(?P<host>[^"]+)" pri=[0-7] msg="(?P<rest>.*?)"?$',
+        "grep",
+        r"^(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]+:(?P<rest>(?:<[0-9]{1,3}>|(?:19|20)[0-9]{2} )?"
+        f"{SOME_DAY} {SOME_CLOCK}.*)$",
     ),
-    Header("sonic", r"^(?P<tag>[a-z0-9_]+#[A-Za-z0-9_.-]+)(?:\[(?P<pid>[0-9]+)\])?: ?" + REST),
-    Header("sairedis", "^" + DATE + r"\." + HMS + DOT + r"\|(?P<rest>n\|port_state_change\|.*)$"),
-)
-
-_FABRIC: Final = (
-    Header("opensm", r"^" + MON + r" +(?P<d>[0-9]{1,2}) " + HMS + r" (?P<frac>[0-9]{6}) \[[0-9A-Fa-f]+\] 0x[0-9A-Fa-f]+ -> " + REST),
-    Header("ufm", r"^(?:(?:CRITICAL|MAJOR|MINOR|WARNING|INFO) - )?" + ISO + r" (?P<rest>\[[0-9]+\] \[[0-9]+\] (?:CRITICAL|MAJOR|MINOR|WARNING|INFO) \[.*)$"),
+    Header(
+        "separated",
+        r"^(?P<host>[^ |]+)(?:\|\|[^|]*){3}\|\|(?P<tag>[^|]*)\|\|"
+        + f"{DATE} {HMS}"
+        + r"\|\|(?P<rest>.*?)(?:\|\|[^|]*)?$",
+    ),
+    Header("repeat", f"^{BSD} +{HOST} " + r"(?P<rest>message repeated [0-9]+ times?: \[.*)$"),
+    Header("repeat", r"^message repeated [0-9]+ times?: \[ ?(?P<rest>.*?)\]?$"),
 )
 
 # Collectors after the rest: the node of an IOS XR line looks like a path that grep printed.

@@ -108,3 +108,9 @@ SELECT * EXCLUDE (us), CASE WHEN us BETWEEN 0 AND 4102444800000000 THEN make_tim
   CASE WHEN us IS NULL OR NOT us BETWEEN 0 AND 4102444800000000 THEN 'none'
        WHEN date_us IS NOT NULL AND stamp_has_year AND stamp_zone_s IS NOT NULL AND NOT from_neighbour THEN 'exact' ELSE 'inferred' END AS ts_kind
 FROM timed;
+
+-- name: file_rank
+-- One row per file that is named after a rank and holds lines of a rank: the rank, and the host the file is of.
+CREATE TEMP TABLE file_rank AS
+SELECT f.file, f.rank, h.host FROM raw_files f JOIN file_host h USING (file)
+WHERE f.rank IS NOT NULL AND EXISTS (FROM settled s WHERE s.file = f.file AND s.source IN ('torch', 'nccl', 'trainer'));

@@ -1,0 +1,104 @@
+"""`postmortem formats`: list, lint and try the definitions of log formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from postmortem.errors import DefinitionError, UsageError
+
+
+@click.group("formats")
+def command() -> None:
+    """The log formats that are recognised: list them, check definitions of yours, try them on a file."""
+
+
+def _folders(parsers: tuple[Path, ...]) -> list[Path]:
+    from postmortem.resources import data_folder
+
+    return [data_folder("parsers"), *parsers]
+
+
+@command.command("list")
+@click.option("--parsers", multiple=True, type=click.Path(path_type=Path), help="Folder of your own definitions.")
+@click.option("--event", help="Only this event.")
+def list_formats(parsers: tuple[Path, ...], event: str | None) -> None:
+    """Print every message: source, event, file, literal."""
+    from postmortem.catalogue.definition import load_folders
+
+    messages = [m for m in load_folders(_folders(parsers)) if event is None or m.event == event]
+    if not messages:
+        raise UsageError(f"no definition gives {event}: postmortem formats list shows all events")
+    for m in messages:
+        name = f"fact {m.event}" if m.is_fact else m.event
+        click.echo(f"{m.source:10} {name:28} {m.severity:8} {m.file}#{m.number}  {m.contains[0]!r}")
+    click.echo(f"{len(messages)} messages, {sum(len(m.samples) for m in messages)} samples", err=True)
+
+
+@command.command("lint")
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+def lint_formats(folder: Path | None) -> int:
+    """Check definitions: keys, patterns, and that every sample gives its own events and no other (default: ours)."""
+    from postmortem.catalogue.definition import load_file, load_folders
+    from postmortem.catalogue.lint import lint
+    from postmortem.catalogue.matcher import Matcher
+
+    if folder is not None and not folder.exists():
+        raise UsageError(f"{folder} does not exist: give a folder or file of definitions")
+    try:
+        if folder is None:
+            messages, own = load_folders(_folders(())), None
+        else:
+            mine = load_file(folder) if folder.is_file() else load_folders([folder])
+            messages, own = (*load_folders(_folders(())), *mine), mine
+        complaints = lint(Matcher(messages), own)
+    except DefinitionError as error:
+        click.echo(str(error))
+        return 1
+    for complaint in complaints:
+        click.echo(str(complaint))
+    checked = own if own is not None else messages
+    click.echo(f"{len(checked)} messages, {sum(len(m.samples) for m in checked)} samples, {len(complaints)} complaints", err=True)
+    return 1 if complaints else 0
+
+
+@command.command("try")
+@click.argument("definition", type=click.Path(path_type=Path))
+@click.argument("log", type=click.Path(path_type=Path))
+def try_format(definition: Path, log: Path) -> None:
+    """Run one DEFINITION file over LOG and print what it recognises."""
+    import polars as pl
+
+    from postmortem.bundle import open_unit, plan
+    from postmortem.catalogue.definition import load_file
+    from postmortem.catalogue.matcher import Matcher
+    from postmortem.catalogue.records import merge_records
+    from postmortem.lines.blocks import read_blocks
+
+    if not definition.is_file():
+        raise UsageError(f"{definition} is no file: give one TOML file of definitions")
+    matcher = Matcher(load_file(definition))
+    shown = lines = 0
+    for unit in plan([log]).units:
+        for member in open_unit(unit):
+            for block in read_blocks(member.stream):
+                lines += len(block.text)
+                index = block.text.str.contains(matcher.prefilter).arg_true()
+                where = index.to_numpy()
+                hits = pl.DataFrame({"line": where.astype("int64") + block.first_line, "offset": block.offsets[where], "text": block.text.gather(index)})
+                rows = merge_records(matcher.recognise(hits.select(pl.lit(member.name).alias("file"), "line", "offset", "text")))
+                for row in rows.to_dicts():
+                    fields = {k: v for k, v in row.items() if v is not None and k in _FIELDS}
+                    click.echo(f"{row['file']}:{row['line']}: {row['event']} {row['severity']} " + " ".join(f"{k}={v}" for k, v in fields.items()))
+                    shown += 1
+    click.echo(f"{shown} events in {lines} lines", err=True)
+
+
+def _columns() -> frozenset[str]:
+    from postmortem.schema import ENTITY
+
+    return frozenset(c.name for c in ENTITY) | {"host"}
+
+
+_FIELDS = _columns()

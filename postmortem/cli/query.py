@@ -1,0 +1,95 @@
+"""`postmortem query`: one SQL statement on an incident's tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postmortem.cli import output
+from postmortem.cli.opening import database
+from postmortem.errors import UsageError
+
+MAX_CELL = 80
+
+
+@click.command("query")
+@click.argument("db_or_bundle", type=click.Path(path_type=Path))
+@click.argument("sql")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True, help="How rows are printed.")
+@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Write to this file; needed for parquet.")
+@click.option("--force", is_flag=True, help="Replace the output when it exists.")
+def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force: bool) -> None:
+    """Run SQL on an incident: DB_OR_BUNDLE is a file that `analyze --db` wrote, or a bundle.
+
+    The database is opened read-only. `-` as SQL reads the statement from stdin.
+    """
+    if target is not None:
+        output.explicit(target, force)
+    if form == "parquet" and target is None:
+        raise UsageError("parquet is no text: name a file with -o FILE")
+    text = sys.stdin.read() if sql == "-" else sql
+    import duckdb
+
+    with database(db_or_bundle) as path:
+        try:
+            con = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"} if form != "parquet" else {})
+        except duckdb.Error as error:
+            raise UsageError(f"{db_or_bundle} can't be opened: {str(error).splitlines()[0]}") from error
+        with con:
+            try:
+                con.execute("SET TimeZone = 'UTC'")
+                cursor = con.execute(text)
+                names = [d[0] for d in cursor.description or []]
+                if form == "parquet" and target is not None:
+                    import pyarrow.parquet as pq
+
+                    pq.writetable_text(cursor.to_arrowtable_text(), str(target))
+                    return
+                rows = cursor.fetchall()
+            except duckdb.Error as error:
+                raise UsageError(f"the SQL was refused: {str(error).strip().splitlines()[0]}") from error
+    text = {"table": table_text, "csv": _csv, "json": _json}[form](names, rows)
+    if target is not None:
+        output.write_text(target, text)
+    else:
+        click.echo(text, nl=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds") + "Z"
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _json(names: list[str], rows: list[tuple[Any, ...]]) -> str:
+    return json.dumps([dict(zip(names, map(_plain, row), strict=True)) for row in rows], ensure_ascii=False, indent=1, default=str) + "\n"
+
+
+def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([["" if v is None else _plain(v) for v in row] for row in rows])
+    return out.getvalue()
+
+
+def table_text(names: list[str], rows: list[tuple[Any, ...]]) -> str:
+    """Aligned columns; control characters shown as escapes, long cells cut."""
+    cells = [[_cell(v) for v in row] for row in rows]
+    widths = [max([len(n), *(len(r[i]) for r in cells)]) for i, n in enumerate(names)]
+    lines = ["  ".join(n.ljust(w) for n, w in zip(names, widths, strict=True)).rstrip(), "  ".join("-" * w for w in widths)]
+    lines += ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in cells]
+    return "\n".join([*lines, f"({len(rows)} row{'' if len(rows) == 1 else 's'})"]) + "\n"
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(_plain(value))
+    text = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"

@@ -1,0 +1,86 @@
+"""`postmortem shell`: a DuckDB shell on an incident's tables.
+
+The DuckDB command-line client is used where it is installed (extra `shell`: the package duckdb-cli): it has history,
+completion, every output mode. Otherwise a small prompt of our own does, with line editing and history from readline.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import click
+
+from postmortem.cli.opening import database
+
+BANNER = """\
+Tables: {tables}
+Views per source: nccl, torch, trainer, kernel, switch, scheduler, host, profiler. DESCRIBE events; shows columns.
+
+Try:
+  SELECT rank() OVER () AS n, cause, confidence, summary FROM findings;
+  SELECT ts, host, event, file, line, message FROM events WHERE severity IN ('error', 'fatal') ORDER BY ts LIMIT 20;
+  SELECT event, host, entity, first_ts, last_ts, count FROM episodes WHERE in_window ORDER BY first_ts;
+"""
+
+
+@click.command("shell")
+@click.argument("bundle_or_db", type=click.Path(path_type=Path))
+@click.option("--plain", is_flag=True, help="Use the small built-in prompt even if the DuckDB client is installed.")
+def command(bundle_or_db: Path, plain: bool) -> int:
+    """Open a DuckDB shell on BUNDLE_OR_DB: a bundle is analysed first, a database is opened read-only."""
+    with database(bundle_or_db) as path:
+        click.echo(BANNER.format(tables=", ".join(_tables(path))), err=True)
+        client = None if plain else client_path()
+        if client:
+            return subprocess.run([client, "-readonly", str(path)], check=False).returncode
+        return _prompt(path)
+
+
+def client_path() -> str | None:
+    """The DuckDB command-line client: beside this Python first, then on PATH."""
+    own = Path(sysconfig.get_path("scripts")) / "duckdb"
+    return str(own) if own.is_file() and os.access(own, os.X_OK) else shutil.which("duckdb")
+
+
+def _tables(path: Path) -> list[str]:
+    import duckdb
+
+    with duckdb.connect(str(path), read_only=True) as con:
+        rows = con.execute("SELECT table_name, estimated_size FROM duckdb_tables() ORDER BY table_name").fetchall()
+    return [f"{name} ({size})" for name, size in rows if size]
+
+
+def _prompt(path: Path) -> int:
+    """Read statements up to a semicolon, print rows; an error is one line and the prompt goes on."""
+    import duckdb
+
+    from postmortem.cli.query import table_text
+
+    try:
+        import readline  # noqa: F401 - gives input() editing and history
+    except ImportError:
+        pass
+    statement = ""
+    with duckdb.connect(str(path), read_only=True) as con:
+        while True:
+            try:
+                line = input("incident> " if not statement else "     ...> ") if sys.stdin.isatty() else next(sys.stdin, None)
+            except EOFError:
+                return 0
+            if line is None or (not statement and line.strip().lower() in {"exit", "quit", ".exit", ".quit", "\\q"}):
+                return 0
+            statement += line if line.endswith("\n") else line + "\n"
+            if not statement.strip():
+                statement = ""
+            elif statement.rstrip().endswith(";"):
+                try:
+                    cursor = con.execute(statement)
+                    click.echo(table_text([d[0] for d in cursor.description or []], cursor.fetchall()), nl=False)
+                except duckdb.Error as error:
+                    click.echo(f"error: {str(error).strip().splitlines()[0]}", err=True)
+                statement = ""
