@@ -73,9 +73,10 @@ def _work_bins(own: AttemptSteps, work: Work, durable: Durable, ending: Ending) 
 def _restart_bins(restart: Restart) -> list[Bin]:
     if not restart.is_seen:
         return []
+    waited = restart.restart_s
     return [
         exact("queue", restart.queue_s, restart.basis, restart.queue_s - restart.unseen_s),
-        exact("restart", restart.restart_s, restart.basis, hi=restart.restart_s + restart.unseen_s),
+        exact("restart", waited, restart.basis, waited - restart.sooner_s, waited + restart.unseen_s),
     ]
 
 
@@ -156,7 +157,7 @@ def _assemble(records: Records, inp: CostInput, account: Account, loss: Loss) ->
     ending, restart = account.ending, account.restart
     bins = (*account.bins, *_restart_bins(restart))
     late = ending.end.latest - ending.end.at + restart.unseen_s
-    totals = add_up(bins, account.less, account.more + late, restart, inp)
+    totals = add_up(bins, account.less + restart.sooner_s, account.more + late, restart, inp)
     span = ending.end.at - account.start
     productive = sum(b.best_s for b in bins if b.bin == "productive")
     ratios = effective_time(records, inp, account.start, ending.end.at, productive, restart)

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+MAX_STEP: Final = 10**12
 _EPOCH = datetime(1970, 1, 1)
 _NO_PAUSES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "kind": pl.String,
@@ -96,8 +97,8 @@ def _seconds(frame: pl.DataFrame, name: str, alias: str) -> pl.Expr:
 
 
 def _positive(expr: pl.Expr) -> pl.Expr:
-    """Null unless finite and above zero."""
-    return pl.when(expr.is_finite() & (expr > 0)).then(expr)
+    """Null unless it can be a duration or rate at all: a microsecond to some years, so that no sum or quotient overflows."""
+    return pl.when(expr.is_between(1e-6, 1e9)).then(expr)
 
 
 def main_steps(steps: pl.DataFrame) -> pl.DataFrame:
@@ -117,7 +118,7 @@ def main_steps(steps: pl.DataFrame) -> pl.DataFrame:
             _positive(_column(steps, "tokens_per_s", pl.Float64)).alias("rate"),
             _positive(_column(steps, "data_time_ms", pl.Float64) / 1000).alias("data"),
         )
-        .filter(pl.col("step") >= 0)
+        .filter(pl.col("step").is_between(0, MAX_STEP))
         .sort("attempt", "step", "t", nulls_last=False, maintain_order=True)
         .unique(["attempt", "step"], keep="last", maintain_order=True)
     )
@@ -134,7 +135,7 @@ def checkpoint_rows(checkpoints: pl.DataFrame) -> pl.DataFrame:
             _positive(_column(checkpoints, "elapsed_ms", pl.Float64) / 1000).alias("elapsed"),
             _column(checkpoints, "durable", pl.Boolean).fill_null(True),
         )
-        .filter(pl.col("step") >= 0)
+        .filter(pl.col("step").is_between(0, MAX_STEP))
         .sort("attempt", "t", nulls_last=True, maintain_order=True)
     )
 

@@ -25,6 +25,8 @@ def _earlier(records: Records, inp: CostInput, begun: float) -> tuple[float, flo
     Durable is what the attempt after it resumed from. An attempt without start or end stops the walk:
     what lies before it cannot be put on the clock.
     """
+    if not records.earlier():
+        return 0.0, 0.0, 0.0
     productive = charged = queue = 0.0
     durable: float | None = None
     chosen = read_attempt(records, records.attempt, inp)

@@ -24,6 +24,8 @@ class Restart:
     """A later attempt is in the bundle."""
     unseen_s: float = 0.0
     """Queue before attempts whose start is not known, which may have been theirs."""
+    sooner_s: float = 0.0
+    """How much earlier the first new step may have begun."""
     notes: tuple[str, ...] = ()
 
 
@@ -92,11 +94,13 @@ def measure_restart(
         new = _first_new(steps, attempt.number, durable, rate)
         if new is not None:
             started, is_timed = new
-            if not is_timed and attempt.loop_start is not None and attempt.loop_start >= begun:
-                # The first steps of an attempt are slow; the line that opens the loop knows, a usual pace does not.
-                started, is_timed = attempt.loop_start, True
-            total += max(0.0, started - begun)
-            return Restart(queue, paid, total, basis if is_timed else "inferred", gpus, True, unseen)
+            started = max(begun, started)
+            total += started - begun
+            if is_timed:
+                return Restart(queue, paid, total, basis, gpus, True, unseen)
+            # The first step of an attempt is slow and its length unknown: it began after the loop was opened.
+            opened = attempt.loop_start if attempt.loop_start is not None else begun
+            return Restart(queue, paid, total, "inferred", gpus, True, unseen, max(0.0, started - max(opened, begun)))
         last = steps.filter(pl.col("attempt") == attempt.number)["t"].max()
         ends = attempt.finish if attempt.finish is not None else last
         stop = max(begun, float(ends)) if isinstance(ends, int | float) else begun
@@ -105,4 +109,4 @@ def measure_restart(
     if not is_seen:
         return Restart()
     note = "No later attempt is seen to reach a new step: the restart is counted up to where the bundle ends."
-    return Restart(queue, paid, total, "inferred", gpus, True, unseen, (note,))
+    return Restart(queue, paid, total, "inferred", gpus, True, unseen, notes=(note,))

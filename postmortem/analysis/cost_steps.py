@@ -20,6 +20,8 @@ INCLUDES_STALL = 1.5
 # Printed times are refused when they exceed the distance of the stamps this far: garbage, or another unit.
 ABSURD_RATIO, ABSURD_S = 10.0, 60.0
 FROZEN_RATIO = 1.2
+# What a blocking save leaves to the steps beside it, in steps of the lines around: less, and the save did not block.
+PLAUSIBLE = (0.9, 1.5)
 # Stamps of whole seconds give a stall to a second or two; the save's own lines may be finer.
 COARSE = 2.0
 # Seconds that one line accounts for.
@@ -261,7 +263,7 @@ def settle_lines(
     rough = pl.col("near")
     # A marked line without a duration: a blocking save leaves the rest of the gap to the steps, if that is plausible.
     left = (pl.col("gap") - pl.col("block") - pl.col("eval_known").fill_null(0.0)) / pl.col("k")
-    plausible = left.is_between(0.5 * rough, 2 * rough) & pl.col("is_marked")
+    plausible = left.is_between(PLAUSIBLE[0] * rough, PLAUSIBLE[1] * rough) & pl.col("is_marked")
     lines = lines.with_columns(pl.coalesce("d", pl.when(plausible).then(left), rough).alias("d"))
     includes = pl.col("is_marked") & (pl.col("d") > INCLUDES_STALL * rough)
     includes = includes & ((pl.col("gap") - pl.col("k") * pl.col("d")) < 0.5 * pl.col("k") * (pl.col("d") - rough))

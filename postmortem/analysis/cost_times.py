@@ -122,7 +122,10 @@ def tail_saves(saves: pl.DataFrame, last: Last, usual_stall_s: float) -> TailSav
     tail = saves.filter((pl.col("step") >= last.step) & (pl.col("step") <= reach)).sort("step", "start")
     if not tail.height:
         return TailSaves()
-    is_background = bool(saves["is_async"].any())
+    written = saves["block"].median()
+    # With a log interval longer than a save no line lies inside any; then it took far longer than it cost.
+    is_longer = isinstance(written, int | float) and usual_stall_s > 0 and written > 2 * usual_stall_s + SLACK_S
+    is_background = bool(saves["is_async"].any()) or is_longer
     finished = tail.filter(pl.col("done").is_not_null())
     cost = pl.lit(usual_stall_s) if is_background else pl.coalesce("block", pl.lit(usual_stall_s))
     newest = finished.row(-1, named=True) if finished.height else {"start": None, "done": None}

@@ -77,7 +77,7 @@ def _busid(text: pl.Expr) -> pl.Expr:
 def _op(text: pl.Expr) -> pl.Expr:
     """Collective names of NCCL, PyTorch and gloo in the vocabulary's spelling."""
     name = text.str.to_lowercase().str.replace(r"^(?:nccl|gloo|xccl|ucc|mpi):", "").str.replace(r"^nccl", "")
-    return name.str.replace_all("_", "").str.replace(r"(?:base|oop|coalesced|intotensor|tensor|v)$", "").replace(
+    return name.str.replace_all("_", "").str.replace(r"^(alltoall|allgather|reducescatter)v$", "${1}").str.replace(r"(?:base|oop|coalesced|intotensor|tensor)$", "").replace(
         {"": "coalesced", "allreducebarrier": "allreduce"}
     )
 

@@ -42,11 +42,13 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def clip(text: str, limit: int) -> str:
-    """The first `limit` characters, and how many are missing."""
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+def shown(text: str, limit: int) -> str:
+    """The first `limit` characters made visible, at most as many again of stand-ins, and how many are missing."""
+    # Cut before the search for invisible characters: a line may be megabytes long.
+    head = visible(text[:limit])
+    if len(head) > 2 * limit:
+        head = f"{head[: 2 * limit]}…"
+    return head if len(text) <= limit else f"{head}… ({len(text) - limit:,} more characters)"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from postmortem.analysis.model import Analysis, Evidence, Finding, Loss, Span
 from postmortem.report.figures import (
     agrees,
-    clip,
     clock,
     duration,
     money,
     percent,
     plural,
+    shown,
     significant,
     size,
     stamp,
@@ -162,7 +162,7 @@ def _best(page: _Page, finding: Finding, *, is_established: bool) -> None:
 def _evidence(page: _Page, line: Evidence) -> None:
     page.text(f"{line.file}:{line.line}  [{line.role}]", style="dim")
     # Never wrapped: a line that is copied out of here must find itself in the log.
-    page.lines.append(f"    {clip(visible(line.text), LINE_LIMIT)}")
+    page.lines.append(f"    {shown(line.text, LINE_LIMIT)}")
 
 
 def _other(page: _Page, number: int, finding: Finding) -> None:

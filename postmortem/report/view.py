@@ -142,6 +142,8 @@ def embedded(analysis: Analysis, version: str) -> Markup | None:
     `<` and `>` are written as escapes, so that no string of the bundle can end the element or begin
     a comment in it.
     """
+    if sum(len(line.text) for finding in analysis.findings for line in finding.evidence) > DOCUMENT_LIMIT:
+        return None
     text = json.dumps(to_document(analysis, version), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from postmortem.analysis.model import WORDS, Culprit, Evidence, Finding, word_for
-from postmortem.report.figures import clip, stamp, visible
+from postmortem.report.figures import shown, stamp
 from postmortem.report.view_rows import words
 from postmortem.report.words import cause_title, culprit_name
 
@@ -58,13 +58,12 @@ def _evidence(finding: int, index: int, line: Evidence) -> EvidenceView:
         role=line.role,
         when="" if line.ts is None else f"{stamp(line.ts)} UTC",
         number=line.line,
-        text=clip(visible(line.text), LINE_LIMIT),
+        text=shown(line.text, LINE_LIMIT),
         before=tuple(
-            (line.line - len(before) + place, clip(visible(text), CONTEXT_LIMIT)) for place, text in enumerate(before)
+            (line.line - len(before) + place, shown(text, CONTEXT_LIMIT)) for place, text in enumerate(before)
         ),
         after=tuple(
-            (line.line + place, clip(visible(text), CONTEXT_LIMIT))
-            for place, text in enumerate(line.after[:3], start=1)
+            (line.line + place, shown(text, CONTEXT_LIMIT)) for place, text in enumerate(line.after[:3], start=1)
         ),
     )
 

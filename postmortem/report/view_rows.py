@@ -9,15 +9,14 @@ from postmortem.analysis.model import Bin, Clock, Loss, SlowQueuePair, SlowRank,
 from postmortem.report.figures import (
     UNKNOWN,
     agrees,
-    clip,
     clock,
     duration,
     money,
     percent,
+    shown,
     significant,
     size,
     stamp,
-    visible,
 )
 from postmortem.report.queries import FileCoverage, Lane, OddLine, StepBin
 from postmortem.report.svg import lane_title
@@ -75,7 +74,7 @@ class TextTable:
 
 def words(text: str, limit: int = WORDS_LIMIT) -> str:
     """Foreign prose or names, made visible and short enough to print."""
-    return clip(visible(text), limit)
+    return shown(text, limit)
 
 
 def _name(value: str | None) -> str:

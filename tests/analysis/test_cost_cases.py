@@ -361,6 +361,20 @@ def test_steps_that_start_over_within_one_attempt() -> None:
     assert adds_up(loss)
 
 
+@pytest.mark.parametrize("took", [math.nan, math.inf, -1.0, 0.0, 5e-324, 1e300])
+def test_a_duration_that_cannot_be_is_left_to_the_stamps(took: float) -> None:
+    rows = [(n, 100 + 2.0 * n, took) for n in range(1, 101)]
+    loss = build(
+        step_frame([(s, t, d) for s, t, d in rows]),
+        save_frame([(80, "done", 261.0), (2**62, "done", 262.0)]),
+        attempt_frame((0, 0.0, 400.0, "crashed")),
+        onset=after(301.0),
+        detected=after(310.0),
+    )
+    assert bins(loss)["lost_work"].best_s == pytest.approx(40.0)
+    assert loss.last_durable_step == 80
+
+
 def test_nothing_at_all() -> None:
     empty = pl.DataFrame()
     loss = estimate(CostInput(empty, empty, empty, pauses=empty))

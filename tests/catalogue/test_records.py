@@ -67,12 +67,12 @@ def test_what_takes_the_place_of_terminate(matcher: Matcher) -> None:
     ("line", "rank"),
     [
         (
-            "[rank12]:[E218 04:54:23.3 ProcessGroupNCCL.cpp:1844] [PG ID 13 PG GUID 143 Rank 0] Timeout at NCCL work: 8",
+            "[rank12]:[E218 04:54:23.3 PG.cpp:18] [PG ID 13 PG GUID 143 Rank 0] Timeout at NCCL work: 8",
             12,
         ),
-        ("[E218 04:54:23.3 ProcessGroupNCCL.cpp:1844] [PG ID 13 PG GUID 143 Rank 0] Timeout at NCCL work: 8", None),
+        ("[E218 04:54:23.3 PG.cpp:18] [PG ID 13 PG GUID 143 Rank 0] Timeout at NCCL work: 8", None),
         (
-            "[E218 04:54:23.3 ProcessGroupNCCL.cpp:1844] [PG ID 0 PG GUID 0(default_pg) Rank 7] Timeout at NCCL work: 8",
+            "[E218 04:54:23.3 PG.cpp:18] [PG ID 0 PG GUID 0(default_pg) Rank 7] Timeout at NCCL work: 8",
             7,
         ),
     ],

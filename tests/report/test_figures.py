@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from postmortem.analysis.model import Span
 from postmortem.report.axis import nice_step, shorten
-from postmortem.report.figures import INVISIBLE, agrees, clip, duration, money, significant, size, storable, visible
+from postmortem.report.figures import INVISIBLE, agrees, duration, money, shown, significant, size, storable, visible
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,7 @@ def test_no_number_is_too_odd_to_print(value: float) -> None:
 
 
 def test_cut_text_says_how_much_is_missing() -> None:
-    assert clip("abc", 3) == "abc"
-    assert clip("abcdef", 3) == "abc… (3 more characters)"
+    assert shown("abc", 3) == "abc"
+    assert shown("abcdef", 3) == "abc… (3 more characters)"
+    assert shown("\u202e" * 9, 4) == "⟨U+202E⟩…… (5 more characters)"
     assert shorten("a-very-long-host-name.example", 11) == "a-ver…ample" or len(shorten("a" * 40, 11)) == 11

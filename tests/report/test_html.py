@@ -240,11 +240,8 @@ def test_a_hundred_thousand_events_in_64_lanes_fit_the_budget() -> None:
         FROM range(100000) t(i)""",
         {"onset": ONSET},
     )
-    insert(
-        con,
-        "steps",
-        "attempt, step, ts, step_time_ms, is_main",
-        [(0, s, ONSET, 1e3 + s % 9, True) for s in range(5000)],
+    con.execute(
+        "INSERT INTO steps (attempt, step, step_time_ms, is_main) SELECT 0, i, 1000 + i % 9, true FROM range(5000) t(i)"
     )
     page = render(crash(), con, VERSION)
     assert len(page.encode("utf-8")) < 1_000_000

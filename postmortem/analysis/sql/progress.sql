@@ -39,7 +39,7 @@ FROM main_steps WHERE again = 1
 UNION ALL
 SELECT coalesce((SELECT max(m.attempt) FROM main_steps m WHERE m.ts <= r.ts), 0), r.step, r.rank, r.ts, r.ts_kind, r.step_time_ms, r.loss, r.grad_norm, r.data_time_ms,
        r.tokens_per_s, r.total_steps, false, r.file, r.line
-FROM step_rows r JOIN step_files f USING (file) WHERE NOT f.is_main
+FROM step_rows r JOIN step_files f USING (file) WHERE NOT f.is_main OR f.ranks > 1
 ORDER BY 1, 2, 3, 13, 14;
 
 -- name: checkpoint_rows
