@@ -19,7 +19,7 @@ MON: Final = r"(?P<mon>[^\W\d_]{3,4})\.?"
 BSD: Final = MON + r" +(?P<d>[0-9]{1,2}) " + HMS + r"(?:\.(?P<frac>[0-9]{1,9}))?"
 REST: Final = r"(?P<rest>.*)$"
 HOST: Final = r"(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]*)"
-TAG: Final = r"(?P<tag>[A-Za-z0-9_./()#@-]+?)(?:\[(?P<pid>[0-9]+)\])?: ?"
+TAG: Final = r"(?P<tag>[A-Za-z_/(][A-Za-z0-9_./()#@-]*?)(?:\[(?P<pid>[0-9]+)\])?: ?"
 
 
 @dataclass(frozen=True, slots=True)
