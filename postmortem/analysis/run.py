@@ -13,6 +13,7 @@ from postmortem.analysis.derived import mismatch, slow_queue_pairs, slow_ranks
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
+from postmortem.decoders import expand_hostlist
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.tables.settle import statements
 
@@ -28,6 +29,7 @@ def run_sql(con: duckdb.DuckDBPyConnection, name: str) -> None:
 def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = None) -> Analysis:
     """The answer for the incident whose tables `settle` has filled in `con`; fills all other public tables."""
     create_macros(con)
+    _list_nodes(con)
     run_sql(con, "names.sql")
     run_sql(con, "progress.sql")
     run_sql(con, "episodes.sql")
@@ -52,6 +54,13 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
         slow_ranks=tuple(r for d in derived for r in d.ranks), slow_queue_pairs=tuple(q for d in derived for q in d.queue_pairs),
         coverage=_coverage(con, sources), clocks=_clocks(con), detected=times.detected, last_progress=times.last_progress,
     )
+
+
+def _list_nodes(con: duckdb.DuckDBPyConnection) -> None:
+    """Temporary table `listed_nodes`: the scheduler's node lists, expanded (`node-[01-03]`)."""
+    con.execute("CREATE TEMP TABLE listed_nodes (host VARCHAR)")
+    for (value,) in con.execute("SELECT DISTINCT value FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL ORDER BY value LIMIT 100").fetchall():
+        con.execute("INSERT INTO listed_nodes SELECT unnest(?)", [expand_hostlist(value)])
 
 
 def _mark_window(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:

@@ -50,6 +50,7 @@ INSERT INTO addresses
 SELECT local_addr, arg_min(host, (file, line)), arg_min(ifname, (file, line)), min(file), arg_min(line, (file, line))
 FROM (
   SELECT local_addr, host, ifname, file, line FROM events WHERE local_addr IS NOT NULL AND host IS NOT NULL
+  UNION ALL SELECT value, host, ifname, file, line FROM events WHERE event = 'nccl.net' AND ifname IS NOT NULL AND host IS NOT NULL AND value IS NOT NULL
   UNION ALL SELECT local_addr, host, ifname, file, line FROM facts WHERE local_addr IS NOT NULL AND host IS NOT NULL
 ) GROUP BY local_addr ORDER BY local_addr;
 
@@ -103,7 +104,7 @@ GROUP BY host, port, peer ORDER BY 1, 2, 3;
 CREATE TEMP TABLE job_nodes AS
 SELECT DISTINCT node AS host FROM ranks WHERE node IS NOT NULL
 UNION SELECT node FROM pod_node
-UNION SELECT DISTINCT trim(unnest(string_split(value, ','))) FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL;
+UNION SELECT DISTINCT host FROM listed_nodes;
 
 -- name: hosts
 INSERT INTO hosts
