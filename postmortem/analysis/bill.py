@@ -18,6 +18,8 @@ from postmortem.catalogue.values import polars_schema
 from postmortem.schema import TABLE_BY_NAME
 
 GPUS_PER_HOST: Final = 8
+CLOCK_SLACK_S: Final = 2.0
+"""Stamps of a whole second at both ends of a span, on clocks that agree to milliseconds."""
 
 
 def job_gpus(con: duckdb.DuckDBPyConnection) -> tuple[int | None, int | None, int | None]:
@@ -95,5 +97,5 @@ def bill(con: duckdb.DuckDBPyConnection, times: JobTimes, end: Ending, best: Fin
         is_fault=is_fault, onset=onset, onset_lo=best.onset_lo if best and onset else None, onset_hi=best.onset_hi if best and onset else None,
         onset_basis="measured" if onset else None, watchdog_onset=times.watchdog_onset, network_onset=times.network_onset, detected=detected,
         first_seen=seen[0] if seen else None, last_seen=seen[1] if seen else None, gpus=gpus, gpus_lo=low, gpus_hi=high,
-        save_interval=int(interval[0]) if interval and interval[0] else None, watchdog_timeout_s=times.watchdog_s, price=price,
+        save_interval=int(interval[0]) if interval and interval[0] else None, watchdog_timeout_s=times.watchdog_s, price=price, clock_slack_s=CLOCK_SLACK_S,
     ))

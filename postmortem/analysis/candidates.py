@@ -50,6 +50,7 @@ class Candidate:
     blamed: int
     blamed_total: int
     is_deliberate: bool
+    knows_cables: bool
     relevance: float = 0.0
     """0 to 1: how well its time and place fit the end of the job."""
     why_not: str = ""
@@ -78,7 +79,7 @@ def load_candidates(con: duckdb.DuckDBPyConnection) -> list[Candidate]:
     rows = con.execute(f"""
         SELECT episode, cause, tier, weight, event_id, event, host, entity, code, severity, first_ts, last_ts, count, in_job, back_ts, coalesce(role = 'switch', false),
                leads_to_job, port_host, port_dev, cables, is_back, coalesce(knows_back, false), blamed, blamed_total,
-               is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}')
+               is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch
         FROM candidates LIMIT 20000""").fetchall()
     return [Candidate(*row) for row in rows]
 
@@ -123,7 +124,7 @@ def _place_fit(c: Candidate) -> tuple[float, str]:
             return 1.0, ""
         if c.cables or c.leads_to_job is False:
             return 0.05, "no host of the job hangs on this port"
-        return 0.6, ""
+        return (0.08, "no host of the job hangs on this switch") if c.knows_cables else (0.6, "")
     if c.in_job is False:
         return 0.02, "the host is not in the job"
     if c.is_back is False and c.knows_back and c.event in {"link.down", "nic.module", "nic.tx_timeout", "nic.reset"}:
@@ -152,18 +153,43 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
 
 
 def _in_context(candidates: list[Candidate]) -> list[Candidate]:
-    """Weights that depend on what else happened: a file server that only a data loader waits for is a data stall; a storm of
-    seconds congests nothing."""
+    """Weights that depend on what else happened.
+
+    A file server that only a data loader waits for is a data stall; congestion is judged by the whole time a switch was
+    congested (storms less than five minutes apart are one), since seconds of it slow nothing down.
+    """
     loaders = {c.host for c in candidates if c.cause == "data_stall"}
     stalled = {c.host for c in candidates if c.cause == "storage_stall" and c.event == "host.storage_stall"}
+    jams = _jams([c for c in candidates if c.cause == "congestion"])
     out = []
     for c in candidates:
-        weight = c.weight
         if c.cause == "storage_stall" and c.host in loaders and len(stalled) <= 1:
-            weight *= 0.5
-        if c.cause == "congestion" and c.first is not None and c.last is not None:
-            weight *= min(1.2, max(0.35, (c.last - c.first).total_seconds() / 60))
-        out.append(replace(c, weight=weight))
+            c = replace(c, weight=c.weight * 0.5)
+        elif c.episode in jams and c.cause == "congestion":
+            first, last = jams[c.episode]
+            length = (last - first).total_seconds()
+            c = replace(c, first=first, last=last, weight=c.weight * min(1.2, max(0.3, length / 90)))
+        out.append(c)
+    return out
+
+
+def _jams(candidates: list[Candidate]) -> dict[int, tuple[datetime, datetime]]:
+    """(begin, end) of the jam that each congestion episode is part of."""
+    out: dict[int, tuple[datetime, datetime]] = {}
+    by_host: dict[str | None, list[Candidate]] = {}
+    for c in candidates:
+        if c.first is not None:
+            by_host.setdefault(c.host, []).append(c)
+    for group in by_host.values():
+        group.sort(key=lambda c: (c.first or datetime.min, c.episode))
+        chain: list[Candidate] = []
+        for c in [*group, None]:
+            if chain and (c is None or (c.first or datetime.min) - max(x.last or datetime.min for x in chain) > timedelta(minutes=5)):
+                ends = (min(x.first for x in chain if x.first), max(x.last or datetime.min for x in chain))
+                out |= {x.episode: ends for x in chain}
+                chain = []
+            if c is not None:
+                chain.append(c)
     return out
 
 

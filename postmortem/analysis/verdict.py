@@ -83,8 +83,17 @@ def describe(culprit: Culprit) -> str:
     return " ".join(parts)
 
 
-def ending(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Ending:
-    """How the attempt ended, from its last lifecycle row."""
+def _failed_before(scored: list[Candidate], when: datetime) -> bool:
+    """Something of the job's own failed in the quarter of an hour before `when`: the end was not of free will."""
+    return any(
+        c.p >= 0.55 and c.tier in {"direct", "told", "own"} and c.cause not in LIFECYCLE | SLOW | {"congestion", "numeric"}
+        and (c.first is None or when - timedelta(minutes=15) <= c.first <= when + timedelta(seconds=3))
+        for c in scored
+    )
+
+
+def ending(con: duckdb.DuckDBPyConnection, times: JobTimes, scored: list[Candidate]) -> Ending:
+    """How the attempt ended, from its last lifecycle row and from what failed before it."""
     after = times.last_progress or datetime(1970, 1, 1)
     before = times.next_start or datetime(2100, 1, 1)
     done = con.execute("""
@@ -100,7 +109,8 @@ def ending(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Ending:
     if times.detected is not None or times.has_failure:
         hang = con.execute("SELECT count(*) FROM events WHERE event IN ('torch.watchdog_timeout', 'torch.heartbeat_timeout')").fetchone()
         first = con.execute("SELECT ts FROM events WHERE event_id = ?", [life[0]]).fetchone() if life else None
-        if first and first[0] is not None and times.detected is not None and first[0] <= times.detected + timedelta(seconds=SKEW_S):
+        free = first is not None and first[0] is not None and not _failed_before(scored, first[0])
+        if free and times.detected is not None and first[0] <= times.detected + timedelta(seconds=SKEW_S):
             return Ending("cancelled", int(life[0]))
         return Ending("hung" if hang and hang[0] and times.watchdog_onset else "crashed", None)
     if life:
@@ -113,6 +123,12 @@ def _by_cause(scored: list[Candidate]) -> list[list[Candidate]]:
     groups: dict[str, list[Candidate]] = {}
     for c in scored:
         groups.setdefault(c.cause, []).append(c)
+    for group in groups.values():
+        # Of candidates that are about as likely the one that says most is shown: Xid 79 rather than the port above it.
+        near = [c for c in group if c.p >= 0.9 * group[0].p and c.host == group[0].host]
+        best = max(near, key=lambda c: (c.weight * c.relevance, c.p, -c.episode))
+        group.remove(best)
+        group.insert(0, replace(best, p=group[0].p if group and group[0].p > best.p else best.p))
     return sorted(groups.values(), key=lambda g: (-g[0].p, g[0].first or datetime.max, g[0].episode))
 
 
@@ -191,13 +207,16 @@ def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: lis
 
 
 def _ordered(groups: list[list[Candidate]], times: JobTimes, end: Ending) -> list[list[Candidate]]:
-    """Lifecycle causes go first when the job ended by them, and out of the way when something failed before."""
+    """Lifecycle causes go first when the job ended by them, and out of the way when something failed before.
+
+    In a job that ended as planned no fault is the cause of an end; what was there is kept as a possibility only.
+    """
     life = [g for g in groups if g[0].cause in LIFECYCLE]
     rest = [g for g in groups if g[0].cause not in LIFECYCLE]
     if end.outcome == "cancelled":
         return life + rest
     if end.outcome == "completed":
-        return [g for g in rest if g[0].tier != "victim"]
+        return [[replace(c, p=c.p * 0.4) for c in g] for g in rest if g[0].tier != "victim"]
     weak = [[replace(c, p=c.p * 0.3) for c in g] for g in life]
     return sorted(rest + weak, key=lambda g: (-g[0].p, g[0].first or datetime.max))
 

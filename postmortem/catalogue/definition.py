@@ -19,7 +19,7 @@ TYPES: Final = (
     "text", "int", "hex", "float", "lower", "pci", "busid", "op", "seconds", "minutes", "addr", "signal", "bool", "strip_dot",
 )
 MESSAGE_KEYS: Final = frozenset({
-    "event", "fact", "severity", "severity_by", "contains", "pattern", "patterns", "on", "types", "set", "map", "each", "priority",
+    "event", "fact", "severity", "severity_by", "contains", "pattern", "patterns", "on", "types", "set", "copy", "map", "each", "priority",
     "also", "requires", "forbids", "record", "continues", "precedes", "needs_parts", "unless", "within", "reference", "sample", "host_from", "source",
 })
 COLUMNS: Final = frozenset(c.name for c in ENTITY) | {"host"}
@@ -50,6 +50,7 @@ class Message:
     types: dict[str, str] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     maps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
     severity_by: tuple[str, dict[str, str]] | None = None
     each: str | None = None
     priority: int = 50
@@ -115,7 +116,7 @@ def _check(message: Message) -> None:
         raise _fail(file, number, f"`on` is message or line, not {message.on}")
     if not message.samples:
         raise _fail(file, number, f"{message.event} has no sample: every message needs a real line and its fields")
-    names = {*message.types, *message.constants, *message.maps}
+    names = {*message.types, *message.constants, *message.maps, *message.copies, *message.copies.values()}
     for name in sorted(names - COLUMNS):
         if not name.startswith("_"):
             raise _fail(file, number, f"unknown column {name}{_nearest(name, COLUMNS)}")
@@ -137,6 +138,7 @@ def _message(raw: dict[str, Any], head: dict[str, Any], file: str, number: int) 
         severity=raw.get("severity", "info"), contains=_texts(raw.get("contains")),
         patterns=_texts(raw.get("patterns", raw.get("pattern"))), on=raw.get("on", "message"), types=dict(raw.get("types", {})),
         constants=dict(raw.get("set", {})), maps={k: dict(v) for k, v in raw.get("map", {}).items()},
+        copies={str(k): str(v) for k, v in raw.get("copy", {}).items()},
         severity_by=(str(by["column"]), {str(k): str(v) for k, v in by["values"].items()}) if by else None,
         each=raw.get("each"), priority=int(raw.get("priority", 50)), also=bool(raw.get("also", False)),
         requires=_texts(raw.get("requires", head.get("requires"))), forbids=_texts(raw.get("forbids", head.get("forbids"))),

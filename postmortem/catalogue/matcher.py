@@ -151,8 +151,17 @@ class Matcher:
             return None
         frame = pl.concat(parts, how="diagonal").with_columns(definition=pl.lit(candidates.definition, dtype=pl.Int64))
         if message.each:
-            return _expand(message.each, message, frame, segments)
-        return frame.with_columns(sub=pl.lit(0, dtype=pl.Int64), shift=pl.lit(0, dtype=pl.Int64))
+            return _copied(message, _expand(message.each, message, frame, segments))
+        return _copied(message, frame.with_columns(sub=pl.lit(0, dtype=pl.Int64), shift=pl.lit(0, dtype=pl.Int64)))
+
+
+def _copied(message: Message, frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with the columns of `copy` where nothing was captured for them."""
+    for target, origin in message.copies.items():
+        if origin in frame.columns:
+            value = pl.col(origin).cast(ENTITY_TYPES.get(target, pl.String), strict=False)
+            frame = frame.with_columns((pl.coalesce(target, value) if target in frame.columns else value).alias(target))
+    return frame
 
 
 def _groups(texts: pl.Series, pattern: str) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from postmortem.decoders.base import Decoded, MemberLike
+from postmortem.decoders.rows import Decoded, MemberLike
 from postmortem.decoders.flight_recorder import decode_flight_recorder, looks_like_dump
 from postmortem.decoders.hostlist import expand_hostlist
 from postmortem.decoders.profiles import (

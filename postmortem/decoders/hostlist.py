@@ -1,40 +1,59 @@
-"""Slurm host lists: `node-[01-03,07],login1` -> names."""
+"""Slurm host lists: `node-[01-03,07],login1` -> names (slurm/src/common/hostlist.c)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 MAX_HOSTS: Final = 65_536
-_PART: Final = re.compile(r"[^,\[\]]*(?:\[[^\]]*\][^,\[\]]*)*")
-_RANGE: Final = re.compile(r"^(\d+)-(\d+)$")
+"""As many as Slurm itself allows in one range."""
+
+_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
+_RANGE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Names of a host list in order, without doubles; text that is no list comes back as one name. At most 65,536 names."""
-    out: dict[str, None] = {}
-    for part in (m.group(0).strip() for m in _PART.finditer(text)):
-        if part:
-            for name in _expand(part):
-                if len(out) >= MAX_HOSTS:
-                    return list(out)
-                out[name] = None
-    return list(out)
+    """Names of a host list in order, each once, at most 65,536; text that is no list comes back as one name.
+
+    >>> expand_hostlist("node-[01-03,07],login1")
+    ['node-01', 'node-02', 'node-03', 'node-07', 'login1']
+    """
+    names: dict[str, None] = {}
+    for part in _split(text):
+        for name in _expand(part):
+            names[name] = None
+            if len(names) >= MAX_HOSTS:
+                return list(names)
+    return list(names)
+
+
+def _split(text: str) -> list[str]:
+    """Parts between the commas that stand outside of brackets."""
+    shielded = _BRACKETS.sub(lambda found: found[0].replace(",", "\0"), text)
+    return [part.strip().replace("\0", ",") for part in shielded.split(",") if part.strip()]
 
 
 def _expand(part: str) -> list[str]:
-    open_at = part.find("[")
-    close_at = part.find("]", open_at)
-    if open_at < 0 or close_at < 0:
-        return [part]
-    head, inside, tail = part[:open_at], part[open_at + 1 : close_at], part[close_at + 1 :]
-    middles: list[str] = []
+    """Every combination of the brackets of one part, the first varying slowest."""
+    names = [""]
+    end = 0
+    for found in _BRACKETS.finditer(part):
+        literal = part[end : found.start()]
+        end = found.end()
+        items = list(_items(found[1]))
+        names = [name + literal + item for name in names[: MAX_HOSTS // max(len(items), 1) + 1] for item in items]
+    return [name + part[end:] for name in names[:MAX_HOSTS]]
+
+
+def _items(inside: str) -> Iterator[str]:
+    left = MAX_HOSTS
     for item in inside.split(","):
-        found = _RANGE.match(item.strip())
-        if found:
-            low, high, width = int(found[1]), int(found[2]), len(found[1])
-            middles += [str(n).zfill(width) for n in range(low, min(high, low + MAX_HOSTS) + 1)]
-        else:
-            middles.append(item.strip())
-    tails = _expand(tail) if tail else [""]
-    return [head + m + t for m in middles for t in tails][:MAX_HOSTS]
+        found = _RANGE.fullmatch(item.strip())
+        if found is None:
+            yield item.strip()
+            continue
+        low, high, width = int(found[1]), int(found[2]), len(found[1])
+        for number in range(low, min(high, low + left - 1) + 1):
+            yield str(number).zfill(width)
+        left = max(1, left - max(0, high - low))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from postmortem.decoders.base import Decoded, MemberLike, event_frame, read_text
+from postmortem.decoders.rows import Decoded, MemberLike, event_frame, read_text
 from postmortem.lines.blocks import read_blocks
 
 _QP: Final = r'"name": ?"Qp", ?"cat": ?"NET_IB", ?"ph": ?"(?P<ph>[be])", ?"id": ?(?P<id>-?[0-9]+), ?"pid": ?(?P<pid>[0-9]+), ?"tid": ?[0-9]+, ?"ts": ?(?P<ts>[0-9.]+)'

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from postmortem.decoders.base import Decoded, MemberLike, event_frame, read_text
+from postmortem.decoders.rows import Decoded, MemberLike, event_frame, read_text
 from postmortem.decoders.hostlist import expand_hostlist
 
 STATES: Final[dict[str, tuple[str, str]]] = {

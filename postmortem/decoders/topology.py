@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from postmortem.decoders.base import Decoded, MemberLike, read_text
+from postmortem.decoders.rows import Decoded, MemberLike, read_text
 
 _HEADS: Final[tuple[tuple[str, str, str, str], ...]] = (
     # (pattern of the header row, columns by name: local, remote system, remote port)

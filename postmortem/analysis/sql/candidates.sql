@@ -45,6 +45,9 @@ CREATE TEMP TABLE candidates AS
 SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host, e.entity, e.code, e.severity, e.first_ts, e.last_ts, e.count, e.in_job,
   r.back_ts, h.role, pp.leads_to_job, pp.port_host, pp.port_dev, coalesce(pp.cables, 0) AS cables, np.is_back, np.knows_back, np.knows_pci, np.dev AS nic_dev,
   coalesce(b.n, 0) AS blamed, coalesce(b.total, 0) AS blamed_total,
+  -- The cable lists of the bundle reach every node of the job, so a switch that none of them names is not the job's.
+  (SELECT count(DISTINCT p.host) FROM ports p WHERE p.basis <> 'coincidence' AND p.host IN (FROM job_nodes)) >= (SELECT greatest(1, count(*)) FROM job_nodes WHERE host IN (SELECT host FROM hosts WHERE in_job)) AS knows_cables,
+  e.host IN (SELECT p.switch FROM ports p WHERE p.host IN (FROM job_nodes)) AS on_job_switch,
   EXISTS (FROM episodes a WHERE a.host = e.host AND a.event IN ('link.admin_down', 'switch.config', 'switch.maintenance') AND e.role_switch
           AND a.first_ts BETWEEN e.first_ts - INTERVAL 3 SECOND AND e.first_ts + INTERVAL 1 SECOND) AS is_deliberate
 FROM claims c JOIN (SELECT x.*, x.host IN (SELECT host FROM hosts WHERE role = 'switch') AS role_switch FROM episodes x) e USING (episode)

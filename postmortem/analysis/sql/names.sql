@@ -119,7 +119,9 @@ WITH seen AS (
   FROM seen GROUP BY host
 )
 SELECT f.host, p.node, f.role,
-       CASE WHEN f.role = 'switch' OR NOT EXISTS (FROM job_nodes) THEN NULL
+       -- Where ranks only know container names that no other log knows, nothing says which machines are the job's.
+       CASE WHEN f.role = 'switch' OR NOT EXISTS (FROM job_nodes) OR NOT EXISTS (FROM seen s WHERE s.source = 'kernel' AND s.ts IS NOT NULL AND s.host IN (FROM job_nodes)) THEN
+              CASE WHEN f.host IN (FROM job_nodes) OR p.node IS NOT NULL THEN true END
             ELSE f.host IN (FROM job_nodes) OR p.node IS NOT NULL OR f.host IN (SELECT host FROM ranks) END,
        f.first_ts, f.last_ts, f.events, f.file, f.line
 FROM folded f LEFT JOIN pod_node p ON p.pod = f.host ORDER BY f.host;

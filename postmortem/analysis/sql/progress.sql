@@ -4,7 +4,7 @@
 -- Step lines with the file's role: `job` files print the job's steps, `rank` files those of one rank.
 CREATE TEMP TABLE step_rows AS
 SELECT e.step, e.rank, e.ts, e.ts_kind, e.step_time_ms, e.loss, e.grad_norm, e.data_time_ms, e.tokens_per_s, e.total_steps, e.file, e.line, e."offset",
-       row_number() OVER (PARTITION BY e.file, e.rank, e.step ORDER BY (e.step_time_ms IS NULL), e.line, e."offset") AS copy_n
+       min(e.rank) OVER (PARTITION BY e.file) AS file_rank
 FROM events e WHERE e.event = 'train.step' AND e.step IS NOT NULL;
 
 -- name: step_files
@@ -27,7 +27,7 @@ FROM f a;
 CREATE TEMP TABLE main_steps AS
 WITH m AS (
   SELECT r.*, row_number() OVER (ORDER BY f.first_ts NULLS LAST, r.file, r.line, r."offset") AS n
-  FROM step_rows r JOIN step_files f USING (file) WHERE f.is_main AND r.copy_n = 1
+  FROM step_rows r JOIN step_files f USING (file) WHERE f.is_main AND (r.rank IS NULL OR r.rank = r.file_rank)
 ), o AS (SELECT *, CASE WHEN step <= max(step) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AND step < lag(step) OVER (ORDER BY n) THEN 1 ELSE 0 END AS falls FROM m),
 a AS (SELECT *, sum(falls) OVER (ORDER BY n) AS attempt FROM o)
 SELECT *, row_number() OVER (PARTITION BY attempt, step ORDER BY (step_time_ms IS NULL), n) AS again FROM a;

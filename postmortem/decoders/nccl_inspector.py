@@ -1,0 +1,88 @@
+"""NCCL Inspector -> `coll_samples`: one JSON object per line and timed collective.
+
+    {"header":{"id":"0x7f8c","rank":2,"n_ranks":8},"metadata":{"dump_timestamp_us":1748030377748202,"hostname":"h","pid":1},
+     "coll_perf":{"coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974,"coll_busbw_gbs":485.1}}
+
+(on one line; NCCL 2.28 and later, plugins/profiler/inspector). `p2p_perf` with `p2p_…` keys is the same for send and receive.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, MemberLike, numbered, same_stamp
+from postmortem.lines.blocks import read_blocks
+
+MAX_SAMPLES: Final = 5_000_000
+_HEAD: Final = re.compile(rb'\s*\{\s*"(?:header|metadata)"\s*:\s*\{')
+
+
+def looks_like_inspector(head: bytes) -> bool:
+    """The first object has the Inspector's header and a measured operation."""
+    first = head.lstrip()[:8192]
+    return _HEAD.match(first) is not None and (b'"coll_perf"' in first or b'"p2p_perf"' in first)
+
+
+def decode_inspector(member: MemberLike, host_hint: str | None) -> Decoded:
+    """Rows of `coll_samples`; lines that are no whole record are counted in a note. Small files also give events.
+
+    `ts` is the start of the operation where the verbose trace prints it, else when the record was written.
+    """
+    decoded = Decoded()
+    parts: list[pl.DataFrame] = []
+    kept = odd = 0
+    for block in read_blocks(member.stream):
+        decoded.count(block)
+        rows = _records(numbered(block), host_hint)
+        whole = rows.filter(pl.col("seq").is_not_null() & pl.col("elapsed_us").is_not_null())
+        odd += rows.height - whole.height + max(0, whole.height - (MAX_SAMPLES - kept))
+        whole = whole.head(MAX_SAMPLES - kept)
+        kept += whole.height
+        if kept > MAX_SAMPLE_EVENTS:
+            whole = whole.with_columns(t=pl.lit(None, dtype=pl.String))
+        parts.append(whole)
+    if odd:
+        decoded.notes.append(f"{odd} lines that are no whole record, or beyond the first {MAX_SAMPLES}")
+    if not kept:
+        return decoded
+    rows = pl.concat(parts).with_columns(pl.lit(member.name).alias("file"))
+    decoded.tables["coll_samples"] = rows.drop("t", "nranks")
+    if kept <= MAX_SAMPLE_EVENTS:
+        decoded.tables["events"] = rows.select(
+            "file", "line", pl.lit(0, dtype=pl.Int64).alias("offset"), pl.col("t").alias("text"), pl.col("t").alias("message"),
+            "host", "pid", "rank", "nranks", "comm_hash", "op", "seq",
+            pl.lit("profiler").alias("source"), pl.lit("coll.sample").alias("event"), pl.lit("debug").alias("severity"),
+            (pl.col("elapsed_us") / 1000).alias("elapsed_ms"), *same_stamp(pl.col("ts").dt.epoch("us")),
+        )  # fmt: skip
+    return decoded
+
+
+def _records(lines: pl.DataFrame, host_hint: str | None) -> pl.DataFrame:
+    """The columns of each line that is not empty; null where a line has no such key."""
+    text = pl.col("t")
+
+    def number(key: str, kind: type[pl.DataType] = pl.Int64) -> pl.Expr:
+        return text.str.extract(rf'"{key}"\s*:\s*"?(-?[0-9.]+)').cast(kind, strict=False)
+
+    def word(key: str) -> pl.Expr:
+        return text.str.extract(rf'"{key}"\s*:\s*"([^"]+)"')
+
+    stamp_us = pl.coalesce(number("coll_start_ts"), number("p2p_start_ts"), number("dump_timestamp_us"))
+    return lines.filter(text.str.strip_chars() != "").select(
+        pl.when(stamp_us.is_between(10**12, 4_102_444_800_000_000)).then(stamp_us).cast(pl.Datetime("us")).alias("ts"),
+        pl.coalesce(word("hostname"), pl.lit(host_hint, dtype=pl.String)).alias("host"),
+        number("pid").alias("pid"),
+        number("rank").alias("rank"),
+        number("n_ranks").alias("nranks"),
+        word("id").str.to_lowercase().alias("comm_hash"),
+        word("(?:coll|p2p)").str.to_lowercase().alias("op"),
+        number("(?:coll|p2p)_sn").alias("seq"),
+        number("(?:coll|p2p)_msg_size_bytes").alias("bytes"),
+        number("(?:coll|p2p)_exec_time_us", pl.Float64).alias("elapsed_us"),
+        number("(?:coll|p2p)_busbw_gbs", pl.Float64).alias("bus_gbps"),
+        "line",
+        text.str.slice(0, MAX_TEXT),
+    )
