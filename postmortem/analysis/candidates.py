@@ -51,6 +51,7 @@ class Candidate:
     blamed_total: int
     is_deliberate: bool
     knows_cables: bool
+    is_borrowed: bool
     relevance: float = 0.0
     """0 to 1: how well its time and place fit the end of the job."""
     why_not: str = ""
@@ -79,7 +80,7 @@ def load_candidates(con: duckdb.DuckDBPyConnection) -> list[Candidate]:
     rows = con.execute(f"""
         SELECT episode, cause, tier, weight, event_id, event, host, entity, code, severity, first_ts, last_ts, count, in_job, back_ts, coalesce(role = 'switch', false),
                leads_to_job, port_host, port_dev, cables, is_back, coalesce(knows_back, false), blamed, blamed_total,
-               is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch
+               is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch, event_id IN (FROM borrowed)
         FROM candidates LIMIT 20000""").fetchall()
     return [Candidate(*row) for row in rows]
 

@@ -49,13 +49,24 @@ def _switch(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any])
         first, _, second = event["peer"].partition(" ")
         known = _row(con, "SELECT host FROM hosts WHERE host = ?", [first])
         host, dev = (first, second.split()[0]) if known else (None, None)
-    nic = _row(con, "SELECT dev, ifname, pci FROM nics WHERE host = ? AND (dev = ? OR ifname = ?) ORDER BY dev NULLS LAST LIMIT 1", [host, dev, dev]) if host else {}
+    nic = _nic_named(con, host, dev) if host else {}
     pod = _row(con, "SELECT pod FROM pod_node WHERE node = ? ORDER BY pod LIMIT 1", [host]).get("pod") if host else None
     blames = c.cause not in {"congestion"}
     return Culprit(
-        host=host if blames else None, pod=pod if blames else None, dev=(nic.get("dev") or dev) if blames else None, ifname=nic.get("ifname") if blames else None,
+        host=host if blames else None, pod=pod if blames else None, dev=(nic.get("dev") or (dev if not nic else None)) if blames else None, ifname=nic.get("ifname") if blames else None,
         pci=nic.get("pci") if blames else None, switch=c.host, switch_port=port, port=event["port"] if not whole else None,
     )
+
+
+def _nic_named(con: duckdb.DuckDBPyConnection, host: str, name: str | None) -> dict[str, Any]:
+    """dev, ifname, pci of the NIC that a cable list calls `name`: a network device or an HCA."""
+    found = _row(con, "SELECT dev, ifname, pci FROM nics WHERE host = ? AND (dev = ? OR ifname = ?) ORDER BY dev NULLS LAST LIMIT 1", [host, name, name])
+    if not found.get("dev"):
+        hca = _row(con, """
+            SELECT min(e.dev) AS dev, count(DISTINCT e.dev) AS n FROM events e LEFT JOIN pod_node p ON p.pod = e.host
+            WHERE e.event IN ('nccl.ib_completion_error', 'nccl.ib_async_event') AND e.dev IS NOT NULL AND coalesce(p.node, e.host) = ?""", [host])
+        found = {"dev": hca["dev"] if hca.get("n") == 1 and name not in {None, hca.get("dev")} else None, "ifname": name, "pci": None, **{k: v for k, v in found.items() if v}}
+    return found
 
 
 def _rank(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -> dict[str, Any]:

@@ -76,8 +76,9 @@ def slow_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
 def slow_queue_pairs(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """Queue pairs with a long tail; the worst is the culprit, joined to rank, HCA and port through its process."""
     rows = _rows(con, """
-        SELECT q.*, d.dev AS dev_name, d.port, d.file AS dev_file, d.line AS dev_line, r.rank AS own_rank, r.gpu, r.node
-        FROM slow_qps q LEFT JOIN process_devs d ON d.host = q.host AND d.pid = q.pid AND d.idx::VARCHAR = q.dev LEFT JOIN ranks r ON r.host = q.host AND r.pid = q.pid
+        SELECT q.* REPLACE (coalesce(q.host, r.host) AS host), d.dev AS dev_name, d.port, d.file AS dev_file, d.line AS dev_line, r.rank AS own_rank, r.gpu, r.node
+        FROM slow_qps q LEFT JOIN ranks r ON (q.rank IS NOT NULL AND r.rank = q.rank) OR (q.rank IS NULL AND r.host = q.host AND r.pid = q.pid)
+        LEFT JOIN process_devs d ON d.host = coalesce(q.host, r.host) AND d.pid = coalesce(r.pid, q.pid) AND d.idx::VARCHAR = q.dev
         ORDER BY q.p99_us DESC, q.file, q.qpn""")
     if not rows or len(rows) > 8:
         return None
@@ -166,7 +167,11 @@ def absent_ranks(con: duckdb.DuckDBPyConnection, times: JobTimes) -> tuple[int, 
     world = con.execute("SELECT greatest(coalesce(max(nranks), 0), coalesce(max(rank) + 1, 0)) FROM ranks").fetchone()
     size = int(world[0]) if world and world[0] else 0
     if len(rows) < max(2, size // 2):
-        return ()
+        waiting = {int(r[0]) for r in con.execute("""
+            SELECT DISTINCT coalesce(e.rank, f.rank) FROM events e JOIN signs s USING (event_id) LEFT JOIN file_rank f ON f.file = e.file
+            WHERE s.cause = 'collective_hang' AND coalesce(e.rank, f.rank) IS NOT NULL""").fetchall()}
+        silent = set(range(size)) - waiting
+        return tuple(sorted(silent)) if waiting and 0 < len(silent) <= max(1, size // 4) else ()
     counts = Counter(r[1] for r in rows)
     top = counts.most_common(1)[0][0]
     lagging = {int(r[0]) for r in rows if r[1] is not None and top is not None and r[1] < top}

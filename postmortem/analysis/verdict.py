@@ -126,7 +126,7 @@ def _by_cause(scored: list[Candidate]) -> list[list[Candidate]]:
     for group in groups.values():
         # Of candidates that are about as likely the one that says most is shown: Xid 79 rather than the port above it.
         near = [c for c in group if c.p >= 0.9 * group[0].p and c.host == group[0].host]
-        best = max(near, key=lambda c: (c.weight * c.relevance, c.p, -c.episode))
+        best = max(near, key=lambda c: (not c.is_borrowed, c.weight * c.relevance, c.p, -c.episode))
         group.remove(best)
         group.insert(0, replace(best, p=group[0].p if group and group[0].p > best.p else best.p))
     return sorted(groups.values(), key=lambda g: (-g[0].p, g[0].first or datetime.max, g[0].episode))
@@ -197,13 +197,23 @@ def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: lis
         p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
         culprit = _culprit(con, best, times)
         others = [g[0] for i, g in enumerate(groups) if i != number]
+        begun = _onset(best, times)
         spread = timedelta(seconds=1)
         out.append(Finding(
             cause=best.cause, confidence=round(p, 4), culprit=culprit, summary=_sentence(best, culprit, times), evidence=gather(con, best, group, scored, edges, times),
-            onset=best.first, onset_lo=best.first - spread if best.first else None, onset_hi=best.first + spread if best.first else None,
+            onset=begun, onset_lo=begun - spread if begun else None, onset_hi=begun + spread if begun else None,
             chosen_over=tuple(Rival(o.cause, _why(o, best)) for o in others[:4]), next_steps=next_steps(best.cause, culprit), collect=collect(best.cause),
         ))
     return [f for f in out if f.evidence]
+
+
+def _onset(best: Candidate, times: JobTimes) -> datetime | None:
+    """When it began; a hang begins when its first collective did, not when the waiting gave up (D1, D3)."""
+    if best.cause != "collective_hang":
+        return best.first
+    if times.watchdog_onset is not None:
+        return times.watchdog_onset
+    return times.last_progress + timedelta(seconds=times.step_s or 0.0) if times.last_progress else best.first
 
 
 def _ordered(groups: list[list[Candidate]], times: JobTimes, end: Ending) -> list[list[Candidate]]:

@@ -16,6 +16,7 @@ from postmortem.decoders.profiles import (
     looks_like_trace,
 )
 from postmortem.decoders.sacct import decode_sacct, is_sacct
+from postmortem.decoders.tracker import decode_tracker, is_tracker
 from postmortem.decoders.topology import decode_topology, sniff_topology
 
 DECODERS: Final[dict[str, str]] = {
@@ -23,6 +24,7 @@ DECODERS: Final[dict[str, str]] = {
     "nccl_profiler": "trace of NCCL's example profiler plug-in (queue pairs)",
     "nccl_inspector": "NCCL Inspector, one JSON object per line",
     "step_table": "CSV of training steps",
+    "tracker": "checkpoint tracker",
     "sacct": "table of Slurm's sacct --parsable",
     "lldp_text": "LLDP neighbours of a switch",
     "lldp_json": "LLDP neighbours as JSON",
@@ -41,6 +43,8 @@ def sniff(name: str, head: bytes) -> str | None:
         return "nccl_profiler"
     if looks_like_inspector(head):
         return "nccl_inspector"
+    if is_tracker(name, head):
+        return "tracker"
     if looks_like_steps(head):
         return "step_table"
     text = head[:16_384].decode("utf-8", "replace")
@@ -57,6 +61,8 @@ def decode(decoder: str, member: MemberLike, *, host_hint: str | None, rank_hint
         return decode_inspector(member, host_hint)
     if decoder == "step_table":
         return decode_steps(member, host_hint, rank_hint)
+    if decoder == "tracker":
+        return decode_tracker(member)
     if decoder == "sacct":
         return decode_sacct(member)
     if decoder in _TOPOLOGY:

@@ -36,6 +36,9 @@ def looks_like_inspector(head: bytes) -> bool:
 def decode_trace(member: MemberLike, host_hint: str | None) -> Decoded:
     """Rows of `qp_samples`: one per `Qp` begin whose end is there; `dev` is the device index as printed."""
     decoded = Decoded()
+    # `<dump>_<CommHash decimal>_<rank>.json` from NCCL 2.27 on
+    named = re.search(r"_[0-9]{12,20}_([0-9]{1,6})\.(?:json|txt)(?:\.[a-z0-9]+)?$", member.name)
+    rank = int(named[1]) if named else None
     begins: list[pl.DataFrame] = []
     ends: list[pl.DataFrame] = []
     for block in read_blocks(member.stream):
@@ -54,7 +57,7 @@ def decode_trace(member: MemberLike, host_hint: str | None) -> Decoded:
         both = pl.concat(begins).join(pl.concat(ends).unique(["pid", "id"], keep="first", maintain_order=True), on=["pid", "id"], how="inner", maintain_order="left")
         rows = both.filter(pl.col("qpn").is_not_null() & (pl.col("end") >= pl.col("ts"))).select(
             pl.col("ts").alias("t_us"), pl.lit(host_hint, dtype=pl.String).alias("host"), "pid", "dev", "qpn", "size",
-            (pl.col("end") - pl.col("ts")).alias("latency_us"), pl.lit(member.name).alias("file"), "line",
+            (pl.col("end") - pl.col("ts")).alias("latency_us"), pl.lit(rank, dtype=pl.Int64).alias("rank"), pl.lit(member.name).alias("file"), "line",
         )
         if rows.height:
             decoded.tables["qp_samples"] = rows

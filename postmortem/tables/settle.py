@@ -63,6 +63,10 @@ def _events(con: duckdb.DuckDBPyConnection) -> None:
         SELECT s.ts, s.ts_kind, s.host, s.source, s.event, s.severity, s.file, s.line, s."offset", s.message, {entity},
                s.ts, s.ts, s.ts, row_number() OVER (ORDER BY s.file, s.line, s."offset", s.sub, s.definition, s.event), s.text
         FROM settled s WHERE NOT s.is_fact ORDER BY s.file, s.line, s."offset", s.sub, s.definition, s.event""")
+    # Rows whose time is that of the line above: at least that late, no more is known.
+    con.execute("""
+        CREATE TEMP TABLE borrowed AS SELECT e.event_id FROM events e SEMI JOIN settled s
+        ON s.file = e.file AND s.line = e.line AND s."offset" = e."offset" AND s.from_neighbour AND NOT s.is_fact""")
     columns = ", ".join(f'"{c}"' for c in TABLE_BY_NAME["facts"].names[1:])
     con.execute(f"INSERT INTO facts SELECT event, {columns} FROM settled WHERE is_fact ORDER BY file, line, \"offset\", sub, definition")
 

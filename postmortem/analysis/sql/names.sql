@@ -75,9 +75,9 @@ WITH byname AS (
   FROM nic_seen WHERE dev IS NULL AND ifname IS NOT NULL GROUP BY host, ifname
 )
 SELECT b.host, b.dev, coalesce(b.ifname, r.ifname), coalesce(b.pci, r.pci), coalesce(b.network, 'unknown'), b.file, b.line
-FROM byname b LEFT JOIN rest r ON r.host = b.host AND r.pci = b.pci
+FROM byname b LEFT JOIN rest r ON r.host = b.host AND (r.pci = b.pci OR r.ifname = b.ifname)
 UNION ALL
-SELECT r.host, r.dev, r.ifname, r.pci, 'unknown', r.file, r.line FROM rest r ANTI JOIN byname b ON b.host = r.host AND b.pci = r.pci
+SELECT r.host, r.dev, r.ifname, r.pci, 'unknown', r.file, r.line FROM rest r ANTI JOIN byname b ON b.host = r.host AND (b.pci = r.pci OR b.ifname = r.ifname)
 ORDER BY 1, 2, 3;
 
 -- name: gpus

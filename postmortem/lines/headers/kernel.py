@@ -24,6 +24,9 @@ LEADS: Final = (
 )
 
 HEADERS: Final = (
+    # dmesg -e / --reltime: a date without year and seconds, then deltas.
+    Header("kmsg", r"^\[(?P<mon>[A-Z][a-z]{2}) ?(?P<d>[0-9]{1,2}) (?P<hms>[0-9]{2}:[0-9]{2})\] " + REST),
+    Header("kmsg", r"^\[ *[+<] *[0-9]+\.[0-9]+>?\] " + REST),
     Header("kmsg", r"^[0-9]{1,3},[0-9]+,(?P<upus>[0-9]+),[^;]*;" + REST),
     Header("kmsg", r"^\[" + CTIME + r"\] ?" + REST),
     Header("kmsg", r"^" + UPTIME + r"(?:\[ *[TC][0-9]+\])? ?" + REST),

@@ -49,8 +49,13 @@ WITH shown AS (
   UNION ALL
   SELECT clock_host, (round((own_us - try_cast(value AS DOUBLE) * 1e6) / 900e6) * 900)::INTEGER, 2
   FROM placed WHERE is_fact AND event = 'clock.boot_epoch' AND own_us IS NOT NULL AND stamp_has_year AND own_zone_s IS NULL AND NOT from_neighbour
+  UNION ALL
+  SELECT clock_host, CASE value WHEN 'UTC' THEN 0 WHEN 'GMT' THEN 0 WHEN 'CET' THEN 3600 WHEN 'BST' THEN 3600 WHEN 'CEST' THEN 7200 WHEN 'MSK' THEN 10800 WHEN 'JST' THEN 32400
+    WHEN 'AEST' THEN 36000 WHEN 'EST' THEN -18000 WHEN 'EDT' THEN -14400 WHEN 'MST' THEN -25200 WHEN 'PST' THEN -28800 WHEN 'PDT' THEN -25200
+    ELSE (CASE WHEN value LIKE '-%' THEN -1 ELSE 1 END) * (try_cast(substr(value, 2, 2) AS INTEGER) * 3600 + coalesce(try_cast(right(value, 2) AS INTEGER), 0) * 60) END, 2
+  FROM placed WHERE is_fact AND event = 'clock.zone'
 )
-SELECT clock_host, zone_s, CASE WHEN strength = 1 THEN 'printed' ELSE 'two times in one line' END AS basis FROM (
+SELECT clock_host, zone_s, CASE WHEN strength = 1 THEN 'printed' ELSE 'stated by the host' END AS basis FROM (
   SELECT clock_host, zone_s, strength, row_number() OVER (PARTITION BY clock_host ORDER BY strength DESC, count(*) DESC, zone_s) AS n
   FROM shown WHERE zone_s BETWEEN -43200 AND 50400 GROUP BY clock_host, zone_s, strength
 ) WHERE n = 1;
@@ -64,7 +69,7 @@ SELECT coalesce((SELECT zone_s FROM host_zone WHERE basis <> 'printed' GROUP BY 
 -- Printed dates in UTC, the missing year chosen so that the row is nearest to the newest dated row of the bundle.
 CREATE TEMP TABLE dated AS
 WITH zoned AS (
-  SELECT p.*, coalesce(p.stamp_zone_s, z.zone_s, CASE WHEN p.source IN ('switch', 'scheduler') THEN 0 ELSE c.zone_s END, 0) AS used_zone_s
+  SELECT p.*, coalesce(p.stamp_zone_s, z.zone_s, CASE WHEN p.source = 'switch' THEN 0 ELSE c.zone_s END, 0) AS used_zone_s
   FROM placed p LEFT JOIN host_zone z ON z.clock_host = p.clock_host CROSS JOIN common_zone c
 ), newest AS (
   SELECT coalesce(

@@ -1,0 +1,157 @@
+"""docs/causes.md from causes.toml, symptoms.toml and rules.toml: `python -m postmortem.analysis.docs > docs/causes.md`."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from importlib.resources import files
+from typing import Any, Final
+
+from postmortem.analysis.candidates import WEIGHTS
+from postmortem.analysis.model import WORDS
+from postmortem.analysis.signs import Symptom, load_symptoms
+from postmortem.schema import CAUSES
+
+TIER_WORDS: Final[dict[str, str]] = {
+    "direct": "first-hand: the thing itself or its driver says so",
+    "told": "second-hand but specific: a program names the fault of something else",
+    "own": "a program's own failure",
+    "victim": "says that somebody else is gone or late; a cause only when nothing better is there",
+    "lifecycle": "deliberate or administrative end; a cause only when nothing failed before",
+}
+FEATURE_WORDS: Final[dict[str, str]] = {
+    "base": "constant",
+    "sign": "weight of the symptom × how well time and place fit the end of the job (0 to 1)",
+    "order": "1 when nothing as strong came before, 0.5 when the clocks can't tell, else 0",
+    "chain": "strength of the best rule by which it explains something else",
+    "corrob": "1 when another kind of source says the same of the same thing at about the same time",
+    "rival": "kept for a fit; not used by the score",
+    "explained": "strength of the best rule by which an earlier sign explains it",
+    "gap": "1 for second-hand signs when the bundle holds no kernel log",
+}
+_HEAD: Final = """\
+<!-- Generated from postmortem/analysis/*.toml by `python -m postmortem.analysis.docs > docs/causes.md`; change them there. -->
+# Causes
+
+A cause is one of the classes below. [Symptoms](#symptoms-by-cause) tie events of the log to a class, [rules](#rules) say which
+fault explains which, and the [score](#score) makes a confidence of it. `{host}`, `{dev}` … in the next steps are filled from the culprit.
+"""
+
+
+def _data(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = tomllib.loads(files("postmortem.analysis").joinpath(name).read_text(encoding="utf-8"))
+    return loaded
+
+
+def causes_page() -> str:
+    """The whole page; causes stand in the order of the vocabulary, symptoms and rules in that of their files."""
+    about = _data("causes.toml")
+    symptoms = load_symptoms()
+    contents = "\n".join(f"- [`{c}`](#{c}): {about.get(c, {}).get('title', c)}" for c in CAUSES)
+    sections = "\n".join(_cause(c, about.get(c, {}), [s for s in symptoms if s.cause == c]) for c in CAUSES)
+    return "\n".join(
+        [
+            _HEAD,
+            contents,
+            "",
+            "## Symptoms by cause",
+            "",
+            _tiers(),
+            sections,
+            _rules(_data("rules.toml")["rule"]),
+            _score(),
+        ]
+    )
+
+
+def _tiers() -> str:
+    rows = [f"| {tier} | {words} |" for tier, words in TIER_WORDS.items()]
+    return "\n".join(
+        [
+            "The weight, 0 to 1, is how far the sign alone carries. The tier says how the event knows:",
+            "",
+            "| tier | meaning |",
+            "| --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _cause(name: str, about: dict[str, Any], symptoms: list[Symptom]) -> str:
+    title = str(about.get("title", name))
+    lines = [f"### {name}", "", f"{title[0].upper()}{title[1:]}.", ""]
+    for head, key in (("Next steps:", "next"), ("To collect when it is not established:", "collect")):
+        if about.get(key):
+            lines += [head, "", *(f"- {step}" for step in about[key]), ""]
+    if symptoms:
+        lines += ["| events | only where | tier | weight |", "| --- | --- | --- | --- |", *map(_symptom, symptoms), ""]
+    elif name != "unknown":
+        lines += ["No single line states it: it is computed from steps, samples or sequence numbers.", ""]
+    return "\n".join(lines)
+
+
+def _symptom(symptom: Symptom) -> str:
+    where = "" if symptom.where == "true" else _code(symptom.where)
+    return f"| {_events(symptom.events)} | {where} | {symptom.tier} | {symptom.weight:g} |"
+
+
+def _code(text: str) -> str:
+    """Code inside a table cell: a bar would end the cell, a line feed the row."""
+    return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
+
+
+def _events(names: tuple[str, ...] | list[str]) -> str:
+    return " ".join(f"`{n}`" for n in names)
+
+
+def _rules(rules: list[dict[str, Any]]) -> str:
+    rows = [
+        f"| {r['name']} | {_side(r, 'cause')} | {_side(r, 'effect')} | {r['relation']} | {_code(r['lo_s'])} to {_code(r['hi_s'])} | {r['strength']:g} |"
+        for r in rules
+    ]
+    return "\n".join(
+        [
+            "## Rules",
+            "",
+            "A fault of the first column explains one of the second when it lies on the same host or device, or anywhere in the job, and the second",
+            "begins within the bounds, seconds. `t_retry` is 4.096 µs · 2^timeout · retries and `watchdog` the timeout, both as the job's own log states them.",
+            "",
+            "| rule | fault | explains | on the same | begins within | strength |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _side(rule: dict[str, Any], side: str) -> str:
+    where = rule.get(f"{side}_where")
+    return _events(rule[side]) + (f", where {_code(where)}" if where else "")
+
+
+def _score() -> str:
+    rows = [f"| {name} | {weight:g} | {FEATURE_WORDS.get(name, '')} |" for name, weight in WEIGHTS.items()]
+    words = [f"| {limit:g} and more | {word} |" for limit, word in WORDS]
+    return "\n".join(
+        [
+            "## Score",
+            "",
+            "Confidence is 1 / (1 + e^-x), x = Σ weight · feature; a deliberate end has the weight of its symptom. The weights were set by hand and tried on",
+            "cases with a known outcome; they are not a fit, so read a confidence as a rank with a meaning rather than as a measured frequency.",
+            "",
+            "| feature | weight | value |",
+            "| --- | --- | --- |",
+            *rows,
+            "",
+            "| confidence | word |",
+            "| --- | --- |",
+            *words,
+            f"| below {WORDS[-1][0]:g} | not established |",
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(causes_page())
