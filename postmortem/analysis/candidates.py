@@ -209,12 +209,18 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
     for c in base:
         if c.tier in {"direct", "told", "own"}:
             best_of[c.episode] = max(best_of.get(c.episode, 0.0), signs[id(c)])
-    explained: dict[int, float] = {}
+    explained: dict[tuple[int, str], float] = {}
+    causes_of: dict[int, set[str]] = {}
+    for c in base:
+        causes_of.setdefault(c.episode, set()).add(c.cause)
     chains: dict[int, float] = {}
     for edge in edges:
         cause_sign = best_of.get(edge.cause, 0.0)
         if cause_sign >= 0.35:
-            explained[edge.effect] = max(explained.get(edge.effect, 0.0), edge.strength * min(1.0, cause_sign / 0.6))
+            for cause in causes_of.get(edge.effect, ()):
+                # An earlier sign of the same cause makes it no less likely.
+                if cause not in causes_of.get(edge.cause, ()):
+                    explained[edge.effect, cause] = max(explained.get((edge.effect, cause), 0.0), edge.strength * min(1.0, cause_sign / 0.6))
         chains[edge.cause] = max(chains.get(edge.cause, 0.0), edge.strength)
     out = []
     for c in base:
@@ -223,7 +229,7 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
             "order": _order(c, first),
             "chain": chains.get(c.episode, 0.0) * c.relevance,
             "corrob": _corroborated(c, base, signs) * min(1.0, c.relevance * 1.5),
-            "explained": explained.get(c.episode, 0.0),
+            "explained": explained.get((c.episode, c.cause), 0.0),
             "gap": 1.0 if c.tier in {"told", "victim"} and "kernel" not in sources else 0.0,
         }
         logit = WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items())

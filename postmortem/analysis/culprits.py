@@ -95,7 +95,9 @@ def _rank(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -
 
 def _died(con: duckdb.DuckDBPyConnection, pid: int) -> dict[str, Any]:
     """The rank whose launcher says that this process died; none when several launchers use the number."""
-    rows = con.execute("SELECT DISTINCT rank, local_rank FROM events WHERE event = 'torch.elastic_failure' AND pid = ? AND rank IS NOT NULL", [pid]).fetchall()
+    rows = con.execute("""
+        SELECT DISTINCT coalesce(e.rank, r.rank), e.local_rank FROM events e LEFT JOIN ranks r ON r.local_rank = e.local_rank AND (SELECT count(DISTINCT node) FROM ranks) <= 1
+        WHERE e.event = 'torch.elastic_failure' AND e.pid = ? AND coalesce(e.rank, r.rank) IS NOT NULL""", [pid]).fetchall()
     return {"rank": rows[0][0], "local_rank": rows[0][1]} if len(rows) == 1 else {}
 
 
@@ -133,7 +135,9 @@ def _port(con: duckdb.DuckDBPyConnection, host: str | None, dev: str | None, ifn
         return {}
     found = _row(con, "SELECT switch, port FROM ports WHERE host = ? AND dev IN (?, ?) ORDER BY switch, port LIMIT 1", [host, dev, ifname])
     if found:
-        return found
+        # As the switch itself spells the port, where it speaks of it.
+        spelt = _row(con, "SELECT entity FROM episodes WHERE host = ? AND same_port(entity, ?) AND entity NOT LIKE '%.0' ORDER BY episode LIMIT 1", [found["switch"], found["port"]])
+        return {**found, "port": spelt.get("entity") or found["port"]}
     return _row(con, """
         SELECT s.host AS switch, s.entity AS port FROM episodes s JOIN episodes h ON h.host = ? AND h.event IN ('link.down', 'nic.port_state')
          AND abs(epoch_us(s.first_ts - h.first_ts)) <= 3000000

@@ -29,6 +29,11 @@ FEATURE_WORDS: Final[dict[str, str]] = {
     "explained": "strength of the best rule by which an earlier sign explains it",
     "gap": "1 for second-hand signs when the bundle holds no kernel log",
 }
+COMPUTED: Final[dict[str, str]] = {
+    "qp_straggler": "Computed from `qp_samples`: a queue pair whose requests take far longer than those of its peers.",
+    "rank_straggler": "Also computed from `steps`: a rank that stays slower than the median of its steps.",
+    "collective_mismatch": "Also computed: ranks that wait in another collective than most at the same sequence number.",
+}
 _HEAD: Final = """\
 <!-- Generated from postmortem/analysis/*.toml by `python -m postmortem.analysis.docs > docs/causes.md`; change them there. -->
 # Causes
@@ -86,8 +91,8 @@ def _cause(name: str, about: dict[str, Any], symptoms: list[Symptom]) -> str:
             lines += [head, "", *(f"- {step}" for step in about[key]), ""]
     if symptoms:
         lines += ["| events | only where | tier | weight |", "| --- | --- | --- | --- |", *map(_symptom, symptoms), ""]
-    elif name != "unknown":
-        lines += ["No single line states it: it is computed from steps, samples or sequence numbers.", ""]
+    if name in COMPUTED:
+        lines += [COMPUTED[name], ""]
     return "\n".join(lines)
 
 

@@ -147,9 +147,9 @@ def _culprit(con: duckdb.DuckDBPyConnection, best: Candidate, times: JobTimes) -
         culprit = replace(culprit, peer=culprit.peer or (row[0] if row else None), pid=None)
     if not absent:
         return culprit
-    place = con.execute("SELECT node, gpu, pci FROM ranks WHERE rank = ?", [absent[0]]).fetchone() if len(absent) == 1 else None
+    place = con.execute("SELECT node, gpu, pci, local_rank FROM ranks WHERE rank = ?", [absent[0]]).fetchone() if len(absent) == 1 else None
     node = place[0] if place else culprit.host
-    return replace(culprit, rank=absent[0], ranks=absent, host=culprit.host or node, gpu=place[1] if place else None, pci=place[2] if place else None)
+    return replace(culprit, rank=absent[0], ranks=absent, host=culprit.host or node, gpu=place[1] if place else None, pci=place[2] if place else None, local_rank=place[3] if place else None)
 
 
 def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: list[Finding]) -> Finding:
@@ -197,7 +197,7 @@ def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: lis
         p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
         culprit = _culprit(con, best, times)
         others = [g[0] for i, g in enumerate(groups) if i != number]
-        begun = _onset(best, times)
+        begun = _onset(con, best, group, times)
         spread = timedelta(seconds=1)
         out.append(Finding(
             cause=best.cause, confidence=round(p, 4), culprit=culprit, summary=_sentence(best, culprit, times), evidence=gather(con, best, group, scored, edges, times),
@@ -207,12 +207,20 @@ def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: lis
     return [f for f in out if f.evidence]
 
 
-def _onset(best: Candidate, times: JobTimes) -> datetime | None:
+def _onset(con: duckdb.DuckDBPyConnection, best: Candidate, group: list[Candidate], times: JobTimes) -> datetime | None:
     """When it began; a hang begins when its first collective did, not when the waiting gave up (D1, D3)."""
     if best.cause != "collective_hang":
-        return best.first
+        # The first sign of the same cause on the same host within two minutes: the port fails before the device on it.
+        early = [c.first for c in group if c.first and best.first and c.host == best.host and c.relevance >= 0.3 and c.tier == best.tier and not c.is_borrowed]
+        near = [t for t in early if best.first and timedelta(0) <= best.first - t <= timedelta(minutes=2)]
+        return min(near, default=best.first)
     if times.watchdog_onset is not None:
         return times.watchdog_onset
+    row = con.execute("""
+        SELECT min(coalesce(ts_aligned, ts) - to_microseconds((coalesce(elapsed_ms, timeout_ms) * 1000)::BIGINT)) FROM events JOIN signs USING (event_id)
+        WHERE cause = 'collective_hang' AND coalesce(elapsed_ms, timeout_ms) > 0""").fetchone()
+    if row and row[0] is not None:
+        return row[0]  # type: ignore[no-any-return]
     return times.last_progress + timedelta(seconds=times.step_s or 0.0) if times.last_progress else best.first
 
 

@@ -124,7 +124,8 @@ def _span(con: duckdb.DuckDBPyConnection, last: datetime | None, following: date
     """Start and end of the allocation of that attempt: the scheduler's lines, else the first and last line of any rank."""
     limit = last or following or datetime(2100, 1, 1)
     starts = _one(con, """
-        SELECT max(ts) FROM (SELECT ts FROM events WHERE event = 'job.start' AND ts <= ? UNION ALL SELECT min(ts) FROM facts WHERE fact = 'pod.node' AND ts <= ?)""",
+        WITH s AS (SELECT ts FROM events WHERE event = 'job.start' AND ts <= ? UNION ALL SELECT min(ts) FROM facts WHERE fact = 'pod.node' AND ts <= ?)
+        SELECT min(ts) FROM s WHERE ts >= (SELECT max(ts) FROM s) - INTERVAL 10 SECOND""",
         [limit, limit])[0]
     ends = _one(con, """
         SELECT min(ts) FROM events WHERE event IN ('job.end', 'job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail') AND source = 'scheduler'

@@ -50,7 +50,7 @@ def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force:
                 if form == "parquet" and target is not None:
                     import pyarrow.parquet as pq
 
-                    pq.writetable_text(cursor.to_arrowtable_text(), str(target))
+                    pq.write_table(cursor.to_arrow_table(), str(target))
                     return
                 rows = cursor.fetchall()
             except duckdb.Error as error:

@@ -1,7 +1,7 @@
 """Bytes of a stream → blocks of whole lines, with their line numbers and byte offsets.
 
-Memory is bounded by the block size whatever the stream holds: a line longer than MAX_LINE keeps
-its first MAX_LINE bytes and its offset, the rest is skipped and the line is reported as odd.
+Memory is bounded by the block size whatever the stream holds: of a line that is longer than a block (and than
+MAX_LINE) the first MAX_LINE bytes and the offset are kept, the rest is skipped and the line is reported as odd.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES) -> Iterator[Bl
         data = stream.read(block_bytes)
         if not data:
             if carry:
-                yield _block(carry + b"\n", offset, line, False)
+                # What follows an over-long line may hold whole lines already.
+                yield _block(carry if carry.endswith(b"\n") else carry + b"\n", offset, line, False)
             return
         buffer = carry + data if carry else data
         last = buffer.rfind(b"\n")

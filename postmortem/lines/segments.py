@@ -27,7 +27,7 @@ def _mark_second_nccl(text: str) -> str:
     """
     starts = [m.start() for m in _NCCL_PART.finditer(text)][1:]
     for start in reversed(starts):
-        text = text[:start].rstrip(" ") + MARK + text[start:]
+        text = text[:start] + MARK + text[start:]
     return text
 
 
@@ -70,6 +70,6 @@ def _explode(frame: pl.DataFrame) -> pl.DataFrame:
     parts = parts.with_columns(_before=(pl.col("_step").cum_sum() - pl.col("_step")).over("_row"))
     parts = parts.with_columns(_leads=(lead.cum_sum() - lead.first()).over("_row"))
     parts = parts.with_columns(
-        offset=pl.col("offset") + pl.col("_before") + pl.col("_leads"), seg=pl.col("seg").str.strip_chars_start(MARK)
+        offset=pl.col("offset") + pl.col("_before") + pl.col("_leads"), seg=pl.col("seg").str.strip_chars_start(MARK).str.strip_chars_end(" ")
     )
     return parts.drop("_row", "_step", "_before", "_leads").select(pl.nth(range(width)))

@@ -19,7 +19,7 @@ SELECT i.rank, i.host, i.pid, i.local_rank, i.gpu, i.pci, i.nranks, i.comm_hash,
 FROM init i JOIN world w ON i.nranks = w.n
 UNION ALL
 SELECT rank, host, pid, local_rank, NULL, NULL, NULL, NULL, file, line, 3 FROM events
-WHERE event = 'torch.elastic_failure' AND rank IS NOT NULL AND host IS NOT NULL
+WHERE event = 'torch.elastic_failure' AND rank IS NOT NULL
 UNION ALL
 SELECT e.rank, coalesce(e.host, f.host), max(e.pid), max(e.local_rank), NULL, NULL, NULL, NULL, e.file, min(e.line), 2
 FROM events e JOIN files f USING (file)
@@ -125,3 +125,9 @@ SELECT f.host, p.node, f.role,
             ELSE f.host IN (FROM job_nodes) OR p.node IS NOT NULL OR f.host IN (SELECT host FROM ranks) END,
        f.first_ts, f.last_ts, f.events, f.file, f.line
 FROM folded f LEFT JOIN pod_node p ON p.pod = f.host ORDER BY f.host;
+
+-- name: death_times
+-- A rank's traceback without a time of its own is dated by what its launcher says of that rank: closer than the line above.
+UPDATE events SET ts_aligned = d.ts FROM (
+  SELECT rank, min(ts) AS ts FROM events WHERE event = 'torch.elastic_failure' AND rank IS NOT NULL AND ts IS NOT NULL AND event_id NOT IN (FROM borrowed) GROUP BY rank
+) d WHERE events.rank = d.rank AND events.source = 'torch' AND events.event_id IN (FROM borrowed) AND events.severity IN ('error', 'fatal') AND (events.ts IS NULL OR events.ts <= d.ts);

@@ -42,6 +42,10 @@ HEADERS: Final = (
         "nccl",
         r"^\[(?P<rank>[0-9]+)/[0-9]+\]\[" + ISO + r"\] \[(?P<src>[^\]]+:[0-9]+)\] \[(?P<host>[^:\]]+):pid=(?P<pid>[0-9]+)\] NCCL (?P<lvl>INFO|WARN) " + REST,
     ),
+    Header(
+        "nccl",
+        r"^\[(?P<host>[^ :\[\]]+)\] ?\[(?P<pid>[0-9]+):(?P<tid>[0-9]+)\] ?\[(?P<gpu>-?[0-9]+)\] ?(?:\[(?P<src>[^ \]]+:[0-9]+)\] ?)?NCCL (?P<lvl>INFO|WARN) " + REST,
+    ),
     Header("rankno", r"^\[(?P<rank>[0-9]+)\] (?P<rest>[^ :\[\]]+:[0-9]+:[0-9]+ \[[0-9]+\] .*NCCL .*)$"),
     Header("ray", r"^\(pid=(?P<pid>[0-9]+)(?:, ip=(?P<ip>[0-9.]+))?\) (?P<rest>.*NCCL .*)$"),
     Header(
@@ -68,5 +72,10 @@ HEADERS: Final = (
     Header("stamp", r"^\[" + ISO + r"\] ?" + REST),
     Header("stamp", r"^" + ISO + r" (?:\| )?" + LEVEL + r"(?: \||:)? " + REST),
     Header("stamp", r"^" + ISO + r" (?P<rest>[^ ].*)$"),
+    # NCCL's time format is free text, and wrappers print what they like: last of all, anything before the header proper.
+    Header(
+        "lead",
+        r"^.{1,160}?[ \]|>](?P<rest>[^ :\[\]|<>]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO |[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN ).*)$",
+    ),
 )
 _ = DATE

@@ -119,3 +119,13 @@ FROM timed;
 CREATE TEMP TABLE file_rank AS
 SELECT f.file, f.rank, h.host FROM raw_files f JOIN file_host h USING (file)
 WHERE f.rank IS NOT NULL AND EXISTS (FROM settled s WHERE s.file = f.file AND s.source IN ('torch', 'nccl', 'trainer'));
+
+-- name: hca_names
+-- NCCL's queue-pair lines name the HCA by its index in the list that the same process printed at its start.
+UPDATE settled SET dev = n.dev FROM (
+  SELECT q.file, q.line, q."offset", arg_max(d.dev, (d.file = q.file AND d.line < q.line, d.line)) AS dev
+  FROM settled q LEFT JOIN settled d
+    ON d.event = 'nccl.ib_device' AND d.dev IS NOT NULL AND d.sub = try_cast(q.dev AS BIGINT) AND d.host = q.host AND d.pid = q.pid AND contains(d.message, 'Using [')
+   AND d.file = q.file
+  WHERE q.event = 'nccl.qp' AND regexp_full_match(q.dev, '[0-9]+') GROUP BY q.file, q.line, q."offset"
+) n WHERE settled.event = 'nccl.qp' AND settled.file = n.file AND settled.line = n.line AND settled."offset" = n."offset";

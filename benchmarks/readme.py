@@ -1,0 +1,117 @@
+"""Runs the commands quoted in README.md and docs/ and puts their real output below them.
+
+A quoted output stands between two marks; the fenced block inside is replaced:
+
+    <!-- output of: postmortem formats list --event gpu.sxid -->
+    (fenced block)
+    <!-- end -->
+
+`<!-- output of, first 20 lines: … -->` keeps the beginning, `last 3 lines` the end. Commands run in bash in a temporary folder that shows
+`sample_logs` and `parsers`; stdout and stderr come as on a terminal of 100 columns without colour.
+
+    python benchmarks/readme.py            rewrite what changed, print the names of changed files
+    python benchmarks/readme.py --check    change nothing, exit 1 when something is out of date
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(
+    r"(?P<mark><!-- output of(?:, (?P<end>first|last) (?P<count>[0-9]+) lines)?: (?P<command>[^\n]+?) -->\n)"
+    r"```[a-z]*\n.*?^```\n(?P<close><!-- end -->)",
+    re.DOTALL | re.MULTILINE,
+)
+LAUNCHER = """\
+#!{python}
+import sys
+sys.path.insert(0, {top!r})
+from postmortem.cli import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+def pages() -> list[Path]:
+    """The README and every page of docs/ that quotes an output."""
+    return [
+        p
+        for p in (TOP / "README.md", *sorted((TOP / "docs").glob("*.md")))
+        if BLOCK.search(p.read_text(encoding="utf-8"))
+    ]
+
+
+def refreshed(text: str, folder: Path) -> str:
+    """`text` with the output of every marked command as it is now; commands run in `folder` (see `prepare`)."""
+
+    def again(match: re.Match[str]) -> str:
+        lines = _run(match["command"], folder).rstrip("\n").split("\n")
+        if match["count"]:
+            count = int(match["count"])
+            cut = len(lines) > count
+            lines = lines[:count] if match["end"] == "first" else lines[-count:]
+            if cut:
+                lines = [*lines, "…"] if match["end"] == "first" else ["…", *lines]
+        body = "\n".join(line.rstrip() for line in lines)
+        return f"{match['mark']}```console\n$ {match['command']}\n{body}\n```\n{match['close']}"
+
+    return BLOCK.sub(again, text)
+
+
+def prepare(folder: Path) -> None:
+    """A working folder with the checkout's samples and definitions, and a `postmortem` that runs the checkout."""
+    for name in ("sample_logs", "parsers"):
+        (folder / name).symlink_to(TOP / name)
+    launcher = folder / ".bin" / "postmortem"
+    launcher.parent.mkdir()
+    launcher.write_text(LAUNCHER.format(python=sys.executable, top=str(TOP)), encoding="utf-8")
+    launcher.chmod(0o755)
+
+
+def _run(command: str, folder: Path) -> str:
+    env = {
+        **os.environ,
+        "PATH": f"{folder / '.bin'}:{os.environ.get('PATH', '')}",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "LC_ALL": "C.UTF-8",
+    }
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    return done.stdout.decode("utf-8", "replace")
+
+
+def main() -> int:
+    """Exit code: 1 when --check found something out of date."""
+    check = "--check" in sys.argv[1:]
+    stale = []
+    with tempfile.TemporaryDirectory(prefix="postmortem-readme-") as name:
+        folder = Path(name)
+        prepare(folder)
+        for page in pages():
+            old = page.read_text(encoding="utf-8")
+            new = refreshed(old, folder)
+            if new != old:
+                stale.append(page)
+                if not check:
+                    page.write_text(new, encoding="utf-8")
+    for page in stale:
+        print(page.relative_to(TOP))
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Headers come off, one after the other: what each framing says of host, time, rank and process."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from postmortem.lines.peel import HEADER_SCHEMA, peel
+
+
+def fields(text: str) -> dict[str, Any]:
+    """What is known of one line, without what is not."""
+    frame = peel(pl.Series("t", [text]))
+    assert frame.columns == list(HEADER_SCHEMA)
+    return {k: v for k, v in frame.to_dicts()[0].items() if v is not None}
+
+
+def micros(text: str) -> int:
+    when = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return int(when.timestamp()) * 1_000_000 + when.microsecond
+
+
+FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
+    ("no header at all", "no header at all", {"headers": "|"}),
+    ("[  12.500000] x", "x", {"uptime_s": 12.5}),
+    ("Feb  3 14:02:11 node-7 kernel: [  12.500000] x", "x", {"host": "node-7", "uptime_s": 12.5, "stamp_has_year": False}),
+    (
+        "2026-02-03T14:02:11.318000+02:00 node-7 kernel: x",
+        "x",
+        {"host": "node-7", "stamp_us": micros("2026-02-03T14:02:11.318"), "stamp_zone_s": 7200, "stamp_res_us": 1},
+    ),
+    ("[Tue Feb  3 14:02:11 2026] x", "x", {"stamp_us": micros("2026-02-03T14:02:11"), "stamp_has_year": True}),
+    ("6,1234,98765432,-;x", "x", {"uptime_s": 98.765432}),
+    ("kern  :err   : [ 5.000001] x", "x", {"uptime_s": 5.000001}),
+    ("Feb  3 14:02:11 node-7 systemd[1]: x", "x", {"host": "node-7", "tag": "systemd", "pid": 1}),
+    ("[rank12]: x", "x", {"rank": 12}),
+    ("[default3]:x", "x", {"local_rank": 3}),
+    ("[1,5]<stderr>: x", "x", {"rank": 5}),
+    ("7: x", "x", {"headers": "|srun|"}),
+    ("(Worker pid=321, ip=10.0.0.1) x", "x", {"pid": 321, "ip": "10.0.0.1"}),
+    (
+        "2026-02-03T14:02:11.123456789Z stderr F x",
+        "x",
+        {"stamp_us": micros("2026-02-03T14:02:11.123456"), "stamp_zone_s": 0, "headers": "|cri|"},
+    ),
+    (
+        "node-7:100:200 [3] NCCL INFO x",
+        "x",
+        {"host": "node-7", "pid": 100, "tid": 200, "gpu": 3, "lvl": "INFO", "headers": "|nccl|"},
+    ),
+    ("node-7:100:200 [3] transport/net_ib.cc:12 NCCL WARN x", "x", {"src": "transport/net_ib.cc:12", "lvl": "WARN"}),
+    (
+        "[rank3]:[E203 14:02:11.318 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught x",
+        "Watchdog caught x",
+        {"rank": 3, "lvl": "E", "src": "ProcessGroupNCCL.cpp:632", "stamp_has_year": False},
+    ),
+    ("[2026-02-03 14:02:11,318] [INFO] [engine.py:12:f] x", "x", {"lvl": "INFO", "stamp_res_us": 1000}),
+    ("2026-02-03 14:02:11.5 x", "x", {"stamp_us": micros("2026-02-03T14:02:11.5"), "stamp_res_us": 100_000}),
+    (
+        "2026 Feb  3 14:02:11.591170 leaf-2 NOTICE swss#orchagent: :- x",
+        ":- x",
+        {"host": "leaf-2", "tag": "swss#orchagent", "stamp_us": micros("2026-02-03T14:02:11.591170")},
+    ),
+    (
+        "2026 Feb  3 14:02:11 leaf-2 %ETHPORT-5-IF_DOWN_LINK_FAILURE: x",
+        "%ETHPORT-5-IF_DOWN_LINK_FAILURE: x",
+        {"host": "leaf-2", "headers": "|nxos|"},
+    ),
+    ("<6>Feb  3 14:02:11 node-7 kernel: x", "x", {"host": "node-7"}),
+    ("node-7: [  12.500000] x", "x", {"host": "node-7", "uptime_s": 12.5}),
+]
+
+
+@pytest.mark.parametrize(("line", "rest", "known"), FRAMINGS, ids=[f[0][:40] for f in FRAMINGS])
+def test_framing(line: str, rest: str, known: dict[str, Any]) -> None:
+    found = fields(line)
+    assert found["rest"] == rest
+    assert {k: found.get(k) for k in known} == known
+
+
+def test_the_inner_header_wins_and_the_outer_time_is_kept() -> None:
+    line = "2026-02-03T14:02:11.000000Z stdout F [2026-02-03 15:02:10,500] [INFO] x"
+    found = fields(line)
+    assert found["headers"].startswith("|cri|")
+    assert found["stamp_us"] == micros("2026-02-03T15:02:10.5")
+    assert "stamp_zone_s" not in found
+    assert (found["stamp2_us"], found["stamp2_zone_s"]) == (micros("2026-02-03T14:02:11"), 0)
+
+
+def test_a_rank_of_a_group_does_not_replace_the_global_one() -> None:
+    assert fields("[rank9]:[E203 14:02:11.3 P.cpp:1] [PG ID 0 PG GUID 0 Rank 1] x")["rank"] == 9
+
+
+@pytest.mark.parametrize("word", ["kernel", "localhost", "-"])
+def test_words_that_are_no_host(word: str) -> None:
+    assert fields(f"Feb  3 14:02:11 {word} kernel: x").get("host") in {None}
+
+
+def test_an_impossible_date_is_no_header() -> None:
+    assert fields("Feb 31 14:02:11 node-7 kernel: x")["rest"] == "Feb 31 14:02:11 node-7 kernel: x"
+
+
+def test_blanks_before_the_message_are_told_but_not_kept() -> None:
+    found = fields("[rank0]:    RuntimeError: boom")
+    assert (found["rest"], found["headers"]) == ("RuntimeError: boom", "|rank|indent|")
+
+
+def test_headers_do_not_go_on_for_ever() -> None:
+    assert fields("[rank1]: " * 30 + "x")["rest"].startswith("[rank1]: ")
+
+
+def test_many_lines_are_as_each_by_itself() -> None:
+    lines = [f[0] for f in FRAMINGS]
+    together = peel(pl.Series("t", lines)).to_dicts()
+    assert together == [peel(pl.Series("t", [line])).to_dicts()[0] for line in lines]
+
+
+WORDS = st.sampled_from(
+    ["[", "]", "rank", "1", " ", ":", "Feb", "31", "23:59:60", "99:99:99", "kernel", "NCCL INFO", "2026-13-40T", "+99:99"]
+    + ["<6>", "stdout F", "%A-1-B:", "[E203", "0.000001]", "ü", "月", "\t", "T00:00:00", ".999999999999"]
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(WORDS, max_size=12).map("".join), min_size=1, max_size=4))
+def test_no_text_raises(lines: list[str]) -> None:
+    frame = peel(pl.Series("t", lines, dtype=pl.String))
+    assert frame.height == len(lines)
+    for line, rest in zip(lines, frame["rest"], strict=True):
+        assert rest in line
