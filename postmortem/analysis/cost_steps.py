@@ -265,7 +265,10 @@ def settle_lines(
     left = (pl.col("gap") - pl.col("block") - pl.col("eval_known").fill_null(0.0)) / pl.col("k")
     plausible = left.is_between(PLAUSIBLE[0] * rough, PLAUSIBLE[1] * rough) & pl.col("is_marked")
     lines = lines.with_columns(pl.coalesce("d", pl.when(plausible).then(left), rough).alias("d"))
-    includes = pl.col("is_marked") & (pl.col("d") > INCLUDES_STALL * rough)
+    # A printed duration holds the stall when it is far beyond its neighbours, or beyond them by just what the save says.
+    beyond = pl.col("k") * (pl.col("d") - rough)
+    fits = pl.col("has_save") & ((beyond - pl.col("block")).abs() < 0.25 * pl.col("block"))
+    includes = pl.col("is_marked") & ((pl.col("d") > INCLUDES_STALL * rough) | fits.fill_null(False))
     includes = includes & ((pl.col("gap") - pl.col("k") * pl.col("d")) < 0.5 * pl.col("k") * (pl.col("d") - rough))
     over = pl.min_horizontal(pl.col("k") * (pl.col("d") - rough), pl.coalesce("block", pl.lit(float("inf"))))
     shrunk = pl.col("d") - over / pl.col("k")

@@ -86,6 +86,12 @@ def _rank(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -
     if event["pid"] is not None and c.cause in {"host_oom", "gpu_software"}:
         found = _row(con, columns + "node = ? AND pid = ? ORDER BY rank LIMIT 1", [c.host, event["pid"]])
         return found or _died(con, event["pid"])
+    if event["source"] == "torch" and event["local_rank"] is not None:
+        alone = _row(con, "SELECT count(DISTINCT coalesce(node, '')) AS n, max(rank) AS top FROM ranks", [])
+        if alone.get("n") == 1:
+            found = _row(con, columns + "local_rank = ? OR (local_rank IS NULL AND rank = ?) ORDER BY rank LIMIT 1", [event["local_rank"], event["local_rank"]])
+            if found:
+                return found
     if event["source"] in {"torch", "trainer"}:
         named = _row(con, "SELECT rank FROM file_rank WHERE file = ?", [event["file"]])
         if named:

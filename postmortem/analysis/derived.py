@@ -168,8 +168,9 @@ def absent_ranks(con: duckdb.DuckDBPyConnection, times: JobTimes) -> tuple[int, 
     size = int(world[0]) if world and world[0] else 0
     if len(rows) < max(2, size // 2):
         waiting = {int(r[0]) for r in con.execute("""
-            SELECT DISTINCT coalesce(e.rank, f.rank) FROM events e JOIN signs s USING (event_id) LEFT JOIN file_rank f ON f.file = e.file
-            WHERE s.cause = 'collective_hang' AND coalesce(e.rank, f.rank) IS NOT NULL""").fetchall()}
+            SELECT DISTINCT coalesce(e.rank, f.rank) FROM events e LEFT JOIN file_rank f ON f.file = e.file
+            WHERE e.event IN ('torch.exception', 'torch.watchdog_error', 'torch.watchdog_timeout') AND e.severity IN ('error', 'fatal')
+              AND coalesce(e.rank, f.rank) IS NOT NULL""").fetchall()}
         silent = set(range(size)) - waiting
         return tuple(sorted(silent)) if waiting and 0 < len(silent) <= max(1, size // 4) else ()
     counts = Counter(r[1] for r in rows)

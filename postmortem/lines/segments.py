@@ -14,7 +14,7 @@ import polars as pl
 ANSI: Final = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 LOST_ANSI: Final = r"^(?:\[[0-9]{1,2}(?:;[0-9]{1,3})*m)+ ?"
 GLUED_BAR: Final = r"((?:s/it|it/s)[^\]\[]*\])([^\]\s,|])"
-NCCL_HEAD: Final = r"[^ :\[\]<>]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO|[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN)"
+NCCL_HEAD: Final = r"[^ :\[\]<>\r\x1e]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO|[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN)"
 _NCCL_PART: Final = re.compile(r"(?:\[\d+,\d+\]<std(?:out|err)>: ?|\[[^\[\]]*\] ?)?" + NCCL_HEAD)
 MARK: Final = "\x1e"
 

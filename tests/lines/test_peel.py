@@ -126,7 +126,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(WORDS, max_size=12).map("".join), min_size=1, max_size=4))
 def test_no_text_raises(lines: list[str]) -> None:
     frame = peel(pl.Series("t", lines, dtype=pl.String))

@@ -126,6 +126,11 @@ SELECT f.host, p.node, f.role,
        f.first_ts, f.last_ts, f.events, f.file, f.line
 FROM folded f LEFT JOIN pod_node p ON p.pod = f.host ORDER BY f.host;
 
+-- name: error_files
+-- A launcher's error file lies in a folder named after the local rank; with one node that is enough for the rank.
+UPDATE events SET local_rank = try_cast(regexp_extract(file, 'attempt_[0-9]+/([0-9]+)/error\.json$', 1) AS BIGINT)
+WHERE local_rank IS NULL AND regexp_matches(file, 'attempt_[0-9]+/[0-9]+/error\.json$');
+
 -- name: death_times
 -- A rank's traceback without a time of its own is dated by what its launcher says of that rank: closer than the line above.
 UPDATE events SET ts_aligned = d.ts FROM (

@@ -72,10 +72,11 @@ HEADERS: Final = (
     Header("stamp", r"^\[" + ISO + r"\] ?" + REST),
     Header("stamp", r"^" + ISO + r" (?:\| )?" + LEVEL + r"(?: \||:)? " + REST),
     Header("stamp", r"^" + ISO + r" (?P<rest>[^ ].*)$"),
-    # NCCL's time format is free text, and wrappers print what they like: last of all, anything before the header proper.
+    # NCCL's time format is free text, and wrappers print what they like: last of all, anything before the header proper
+    # (but no JSON object: the envelope is opened later).
     Header(
         "lead",
-        r"^.{1,160}?[ \]|>](?P<rest>[^ :\[\]|<>]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO |[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN ).*)$",
+        r"^[^{].{0,159}?[ \]|>](?P<rest>[^ :\[\]|<>]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO |[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN ).*)$",
     ),
 )
 _ = DATE
