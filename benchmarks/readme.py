@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
@@ -74,7 +75,9 @@ def prepare(folder: Path) -> None:
     launcher.chmod(0o755)
 
 
+@cache
 def _run(command: str, folder: Path) -> str:
+    """Output of `command`, run once however often it is quoted; what it wrote is removed, so that no other output is numbered after it."""
     env = {
         **os.environ,
         "PATH": f"{folder / '.bin'}:{os.environ.get('PATH', '')}",
@@ -91,7 +94,12 @@ def _run(command: str, folder: Path) -> str:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    return done.stdout.decode("utf-8", "replace")
+    for report in folder.glob("*.html"):
+        report.unlink()
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode:
+        raise SystemExit(f"exit code {done.returncode}, nothing was changed: {command}\n{text}")
+    return text
 
 
 def main() -> int:
@@ -105,10 +113,10 @@ def main() -> int:
             old = page.read_text(encoding="utf-8")
             new = refreshed(old, folder)
             if new != old:
-                stale.append(page)
-                if not check:
-                    page.write_text(new, encoding="utf-8")
-    for page in stale:
+                stale.append((page, new))
+    for page, new in stale:
+        if not check:
+            page.write_text(new, encoding="utf-8")
         print(page.relative_to(TOP))
     return 1 if check and stale else 0
 

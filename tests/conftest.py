@@ -7,17 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from postmortem.catalogue.definition import load_folders
 from postmortem.catalogue.matcher import Matcher
-from postmortem.incident import Incident, Options, open_incident
+
+if TYPE_CHECKING:
+    from postmortem.incident import Incident
 
 ROOT = Path(__file__).resolve().parent.parent
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Analyse = Callable[..., Incident]
+Analyse = Callable[[Mapping[str, str | bytes]], "Incident"]
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +46,9 @@ def postmortem(tmp_path: Path) -> Run:
     def run(*arguments: object, stdin: str = "", cwd: Path = place) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from postmortem.cli import main; main()", *map(str, arguments)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120)
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120
+        )
 
     return run
 
@@ -52,6 +56,9 @@ def postmortem(tmp_path: Path) -> Run:
 @pytest.fixture
 def analyse(tmp_path: Path) -> Any:
     """Writes the given files as a bundle and analyses them in this process; the incident is closed after the test."""
+    # Imported here: tests of the lower layers need nothing of the upper ones.
+    from postmortem.incident import Options, open_incident
+
     opened: list[Incident] = []
 
     def run(files: Mapping[str, str | bytes]) -> Incident:

@@ -23,6 +23,14 @@ MESSAGE_KEYS: Final = frozenset({
     "also", "requires", "forbids", "record", "continues", "precedes", "needs_parts", "unless", "within", "reference", "sample", "host_from", "source",
 })
 COLUMNS: Final = frozenset(c.name for c in ENTITY) | {"host"}
+_KINDS: Final[dict[str, tuple[type, str]]] = {
+    **dict.fromkeys(("event", "fact", "severity", "on", "each", "record", "continues", "precedes", "unless", "reference", "host_from", "source"), (str, "a text")),
+    **dict.fromkeys(("priority", "within"), (int, "a whole number")),
+    **dict.fromkeys(("also", "needs_parts"), (bool, "true or false")),
+    **dict.fromkeys(("types", "set", "copy", "map", "severity_by"), (dict, "a table")),
+    **dict.fromkeys(("contains", "pattern", "patterns", "requires", "forbids"), (list, "a text or a list of texts")),
+    "sample": (list, "a list of tables: [[message.sample]]"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +85,28 @@ def _fail(file: str, number: int, text: str) -> DefinitionError:
     return DefinitionError(f"{file}: message {number}: {text}")
 
 
-def _nearest(word: str, words: Iterable[str]) -> str:
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The end of a sentence about an unknown `word`: the known one it may stand for."""
     close = difflib.get_close_matches(word, list(words), n=1)
     return f", did you mean {close[0]}?" if close else ""
+
+
+def _check_kinds(raw: dict[str, Any], file: str, number: int) -> None:
+    """Each key holds what it must, so that the code after this can rely on it."""
+    for key, value in raw.items():
+        kind, name = _KINDS[key]
+        fits = isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
+        if kind is list:
+            item: type = dict if key == "sample" else str
+            fits = (item is str and isinstance(value, str)) or (fits and all(isinstance(v, item) for v in value))
+        if not fits:
+            raise _fail(file, number, f"`{key}` must be {name}")
+    for name, mapping in raw.get("map", {}).items():
+        if not isinstance(mapping, dict):
+            raise _fail(file, number, f"`map.{name}` must be a table")
+    by = raw.get("severity_by")
+    if by is not None and not (isinstance(by.get("column"), str) and isinstance(by.get("values"), dict)):
+        raise _fail(file, number, "`severity_by` needs a `column` and a table of `values`")
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -91,19 +118,24 @@ def _texts(value: Any) -> tuple[str, ...]:
 def _sample(raw: dict[str, Any], event: str, file: str, number: int) -> Sample:
     if not isinstance(raw.get("line"), str):
         raise _fail(file, number, "a sample needs `line`, the text as printed")
+    listed, fields = raw.get("events", []), raw.get("fields", {})
+    if not isinstance(listed, list) or not all(isinstance(e, dict) and isinstance(e.get("event"), str) for e in listed):
+        raise _fail(file, number, "`events` of a sample is a list of tables, each with its `event`")
+    if not isinstance(fields, dict):
+        raise _fail(file, number, "`fields` of a sample must be a table")
     if "events" in raw:
-        events = tuple((str(e["event"]), {k: v for k, v in e.items() if k != "event"}) for e in raw["events"])
+        events = tuple((str(e["event"]), {k: v for k, v in e.items() if k != "event"}) for e in listed)
     elif event == "none":
         events = ()
     else:
-        events = ((event, dict(raw.get("fields", {}))),)
+        events = ((event, dict(fields)),)
     return Sample(raw["line"], events)
 
 
 def _check(message: Message) -> None:
     file, number = message.file, message.number
     if not message.is_fact and not message.is_noise and message.event not in EVENT_NAMES:
-        raise _fail(file, number, f"unknown event {message.event}{_nearest(message.event, EVENT_NAMES)}")
+        raise _fail(file, number, f"unknown event {message.event}{nearest(message.event, EVENT_NAMES)}")
     if message.source not in SOURCES:
         raise _fail(file, number, f"unknown source {message.source}, one of {', '.join(SOURCES)}")
     if message.severity not in SEVERITIES:
@@ -119,16 +151,17 @@ def _check(message: Message) -> None:
     names = {*message.types, *message.constants, *message.maps, *message.copies, *message.copies.values()}
     for name in sorted(names - COLUMNS):
         if not name.startswith("_"):
-            raise _fail(file, number, f"unknown column {name}{_nearest(name, COLUMNS)}")
+            raise _fail(file, number, f"unknown column {name}{nearest(name, COLUMNS)}")
     for name, kind in message.types.items():
         if kind not in TYPES:
-            raise _fail(file, number, f"types.{name}: unknown type {kind}{_nearest(kind, TYPES)}")
+            raise _fail(file, number, f"types.{name}: unknown type {kind}{nearest(kind, TYPES)}")
 
 
 def _message(raw: dict[str, Any], head: dict[str, Any], file: str, number: int) -> Message:
     unknown = sorted(set(raw) - MESSAGE_KEYS)
     if unknown:
-        raise _fail(file, number, f"unknown key {unknown[0]}{_nearest(unknown[0], MESSAGE_KEYS)}")
+        raise _fail(file, number, f"unknown key {unknown[0]}{nearest(unknown[0], MESSAGE_KEYS)}")
+    _check_kinds(raw, file, number)
     event = raw.get("event", raw.get("fact"))
     if not isinstance(event, str):
         raise _fail(file, number, "`event` is missing")
@@ -161,7 +194,7 @@ def load_file(path: Path, name: str | None = None) -> tuple[Message, ...]:
     if "source" not in head:
         raise DefinitionError(f"{label}: `source` is missing, one of {', '.join(SOURCES)}")
     raws = head.get("message", [])
-    if not raws:
+    if not raws or not isinstance(raws, list) or not all(isinstance(raw, dict) for raw in raws):
         raise DefinitionError(f"{label}: no [[message]] in it")
     return tuple(_message(raw, head, label, number) for number, raw in enumerate(raws, 1))
 

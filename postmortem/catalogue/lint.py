@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from postmortem.catalogue.definition import Message, Sample
-from postmortem.catalogue.matcher import HIT_SCHEMA, Matcher
+from postmortem.catalogue.definition import COLUMNS, Message, Sample, nearest
+from postmortem.catalogue.matcher import HIT_SCHEMA, Matcher, refused
 from postmortem.catalogue.records import merge_records
+from postmortem.errors import DefinitionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def hits_of(texts: Sequence[tuple[str, str]]) -> pl.DataFrame:
         for number, line in enumerate(text.split("\n"), 1):
             rows.append((name, number, offset, line.rstrip("\r").replace("\0", "")))
             offset += len(line.encode("utf-8", "replace")) + 1
-    return pl.DataFrame(rows, schema=dict(HIT_SCHEMA), orient="row")  # type: ignore[arg-type]
+    return pl.DataFrame(rows, schema=dict(HIT_SCHEMA), orient="row")
 
 
 def recognise_texts(matcher: Matcher, texts: Sequence[tuple[str, str]]) -> dict[str, list[dict[str, Any]]]:
@@ -72,9 +73,27 @@ def _complaint(sample: Sample, got: list[dict[str, Any]]) -> str | None:
     return None
 
 
+def _check_patterns(messages: Sequence[Message]) -> None:
+    """DefinitionError for a pattern that can't be compiled or captures what is no column.
+
+    Only here: it compiles every pattern, which a run over a bundle does for those alone that it needs.
+    """
+    empty = pl.DataFrame({"t": [""]})
+    for message in messages:
+        for key, pattern in [*(("pattern", p) for p in message.patterns), *([("each", message.each)] if message.each else [])]:
+            try:
+                groups = empty.select(pl.col("t").str.extract_groups(pattern).alias("g")).unnest("g").columns
+            except pl.exceptions.ComputeError as error:
+                raise refused(message, key, error) from error
+            for name in groups:
+                if not name.isdigit() and not name.startswith("_") and name not in COLUMNS:
+                    raise DefinitionError(f"{message.file}: message {message.number}: unknown column {name}{nearest(name, COLUMNS)}")
+
+
 def lint(matcher: Matcher, only: Sequence[Message] | None = None) -> list[Complaint]:
-    """Complaints about the samples of `only` (default: all) offered to the whole catalogue."""
+    """Complaints about the samples of `only` (default: all) offered to the whole catalogue; DefinitionError for a bad pattern."""
     messages = matcher.messages if only is None else only
+    _check_patterns(messages)
     texts = {f"{m.id}/{k}": (m, k, s) for m in messages for k, s in enumerate(m.samples, 1) if not m.continues}
     found = recognise_texts(matcher, [(key, s.line) for key, (_, _, s) in texts.items()])
     out = []

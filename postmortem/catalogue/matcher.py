@@ -18,7 +18,7 @@ from postmortem.catalogue.definition import Message
 from postmortem.catalogue.values import ENTITY_TYPES, POLARS_TYPES, convert
 from postmortem.errors import DefinitionError
 from postmortem.lines.envelope import unwrap
-from postmortem.lines.peel import HEADER_SCHEMA, peel
+from postmortem.lines.peel import peel
 from postmortem.lines.segments import segment
 from postmortem.schema import ENTITY, RAW_TIME
 
@@ -101,7 +101,10 @@ class Matcher:
         found: list[pl.DataFrame] = []
         for candidates in self._candidates(segments):
             message = self.messages[candidates.definition]
-            rows = self._match(message, candidates, segments)
+            try:
+                rows = self._match(message, candidates, segments)
+            except pl.exceptions.ComputeError as error:
+                raise refused(message, "pattern", error) from error
             if rows is not None:
                 found.append(rows)
         if not found:
@@ -153,6 +156,12 @@ class Matcher:
         if message.each:
             return _copied(message, _expand(message.each, message, frame, segments))
         return _copied(message, frame.with_columns(sub=pl.lit(0, dtype=pl.Int64), shift=pl.lit(0, dtype=pl.Int64)))
+
+
+def refused(message: Message, key: str, error: Exception) -> DefinitionError:
+    """The sentence for a pattern that polars does not take."""
+    why = " ".join(str(error).split())
+    return DefinitionError(f"{message.file}: message {message.number}: `{key}` is no pattern that can be used: {why[:200]}")
 
 
 def _copied(message: Message, frame: pl.DataFrame) -> pl.DataFrame:

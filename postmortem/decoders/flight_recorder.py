@@ -33,7 +33,9 @@ _FIRST_JSON_KEY: Final = re.compile(
 )
 _JSON_KEYS: Final = (b'"pg_config"', b'"pg_status"', b'"profiling_name"', b'"collective_seq_id"')
 _DUMP_NAME: Final = re.compile(r"(?:trace_rank|_dump|flight)[^/]*$", re.IGNORECASE)
-_TRAILING_RANK: Final = re.compile(r"(?:trace|rank|dump)[^/]*?[_.-]([0-9]{1,7})(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$")
+_TRAILING_RANK: Final = re.compile(
+    r"(?:trace|rank|dump)[^/]*?[_.-]([0-9]{1,7})(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$"
+)
 
 _OPERATIONS: Final = (
     "allgather", "allreduce", "alltoall", "reducescatter", "broadcast", "barrier", "reduce", "gather", "scatter", "send",

@@ -35,18 +35,18 @@ class Neighbor:
 _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
     (
         re.compile(r"^Port\s+Neighbor Device ID\s+Neighbor Port ID\s+TTL\b"),
-        re.compile(r"^(?P<local>[A-Za-z]\S*[0-9]\S*)\s+(?P<system>\S+(?: \S+)*?)\s+(?P<port>\S+(?: \S+)*?)\s+[0-9]+\s*$"),
+        re.compile(r"^(?P<local>[A-Za-z]\S*[0-9]\S*)\s+(?P<system>\S+(?: \S+){0,5}?)\s+(?P<port>\S+(?: \S+){0,5}?)\s+[0-9]+\s*$"),
     ),
     (
         re.compile(r"^Device ID\s+Local Intf\s+Hold-?time\s+Capability\s+Port ID\b"),
         re.compile(
-            r"^(?P<system>\S.*?)?\s+(?P<local>(?:Eth|mgmt|Po)\S*)\s+[0-9]+\s+(?:[A-Z](?:[, ]+[A-Z])*\s+)?(?P<port>\S+(?: \S+)*)\s*$"
+            r"^(?P<system>\S.*?)?\s+(?P<local>(?:Eth|mgmt|Po)\S*)\s+[0-9]+\s+(?:[A-Z](?:[, ]+[A-Z])*\s+)?(?P<port>\S+(?: \S+){0,5})\s*$"
         ),
     ),
     (
         re.compile(r"^Local Interface\s+Parent Interface\s+Chassis Id\s+Port info\s+System Name\b"),
         re.compile(
-            r"^(?P<local>[a-z]+[-0-9]\S*)\s+\S+\s+(?:[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9.]+|\S+)\s+(?P<port>\S+(?: \S+)*?)\s+(?P<system>\S+)\s*$"
+            r"^(?P<local>[a-z]+[-0-9]\S*)\s+\S+\s+(?:[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9.]+|\S+)\s+(?P<port>\S+(?: \S+){0,5}?)\s+(?P<system>\S+)\s*$"
         ),
     ),
     (
@@ -60,7 +60,9 @@ _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
 )  # fmt: skip
 _DETAIL: Final = re.compile(r"^Interface (\S+) detected [0-9]+ LLDP neighbors?:", re.IGNORECASE)
 _DETAIL_FIELD: Final = re.compile(r'^\s*-?\s*(System Name|Port ID)\s*:\s*"?([^"]*?)"?\s*$', re.IGNORECASE)
-_BETWEEN: Final = re.compile(r"^(?:Capability codes:|\s*\([A-Z]\) |Total entries|Last table change|Number of table |[-= ]+$)")
+_BETWEEN: Final = re.compile(
+    r"^(?:Capability codes:|\s*\([A-Z]\) |Total entries|Last table change|Number of table |[-= ]+$)"
+)
 _PROMPT: Final = re.compile(r"^(?:\S+@)?([A-Za-z0-9][A-Za-z0-9_.-]*)(?:\([^)]*\))?[#>]\s*show lldp", re.MULTILINE)
 _FILE_NAME: Final = re.compile(r"^(.+?)[-_. ]+(?:(?:net[-_ ]?)?show[-_ ])?lldp", re.IGNORECASE)
 _HOST_PORT: Final = re.compile(r"^(?:en[ospx]|eth[0-9]|ib[0-9ps]|bond[0-9]|mlx|p[0-9]+p)")
@@ -70,7 +72,9 @@ def looks_like_table(head: str) -> bool:
     """A known header near the top, nothing above it that could be a log, and mostly neighbours below it."""
     lines = head.split("\n")
     at = next((i for i, line in enumerate(lines[:_HEAD_LINES]) if _row_pattern(line) or _DETAIL.match(line)), None)
-    if at is None or any(re.search(r"[0-9]:[0-5][0-9]:[0-5][0-9].*%[A-Z]|%[A-Z0-9_]+-[0-7]-", line) for line in lines[:at]):
+    if at is None or any(
+        re.search(r"[0-9]:[0-5][0-9]:[0-5][0-9].*%[A-Z]|%[A-Z0-9_]+-[0-7]-", line) for line in lines[:at]
+    ):
         return False
     if _DETAIL.match(lines[at]):
         return sum(1 for _ in _detailed(head)) > 0
@@ -92,7 +96,9 @@ def decode_table(member: MemberLike, host_hint: str | None) -> Decoded:
     if own is None:
         decoded.notes.append("an LLDP table that does not say of which switch")
         return decoded
-    reader = _detailed if any(_DETAIL.match(line) for line in text.split("\n", _HEAD_LINES)[:_HEAD_LINES]) else _neighbors
+    reader = (
+        _detailed if any(_DETAIL.match(line) for line in text.split("\n", _HEAD_LINES)[:_HEAD_LINES]) else _neighbors
+    )
     decoded.put("ports", [_row(member, own, n) for n in reader(text)])
     return decoded
 
@@ -152,7 +158,7 @@ def _neighbors(text: str) -> Iterator[Neighbor]:
     pattern: re.Pattern[str] | None = None
     carried = ""
     for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.rstrip()[:400]
+        line = raw[:300].rstrip()
         header = _row_pattern(line)
         if header is not None:
             pattern, carried = header, ""

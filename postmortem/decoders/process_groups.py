@@ -80,8 +80,8 @@ def _named(
     that remains without a name is dropped: a wrong name would accuse a rank.
     """
     known = dict(names)
-    ids = sorted((n for k in status if (n := whole(k)) is not None))
-    order = sorted((n for k in members if (n := whole(k)) is not None))
+    ids = sorted(n for k in status if (n := whole(k)) is not None)
+    order = sorted(n for k in members if (n := whole(k)) is not None)
     if len(ids) == len(order) == len(status) == len(members):
         pairs = {str(i): str(n) for i, n in zip(ids, order, strict=True)}
         if all(pairs.get(i, name) == name for i, name in names.items()):

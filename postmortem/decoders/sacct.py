@@ -1,94 +1,148 @@
-"""`sacct --parsable[2]`: job rows -> start, end with state, GPUs and nodes of the allocation.
+"""`sacct --parsable` and `--parsable2` -> start and end of each job, its GPUs and nodes.
 
-Format: a header row of field names split by `|` (slurm/src/sacct/sacct.c), then a row per job and step. Times are local and
-carry no zone. Step rows (`1234.0`, `1234.batch`) only count when their job's own row is missing.
+    JobID|State|ExitCode|DerivedExitCode|NodeList|Start|End|Elapsed|Timelimit|AllocTRES
+    8907460|FAILED|1:0|0:0|node-[06,08-09]|2026-04-20T20:57:05|2026-04-20T21:06:30|00:09:25|2-00:00:00|billing=576,gres/gpu=24,node=3
+
+A header of field names, then a row per job and per step (slurm/src/sacct/sacct.c; `--parsable` ends each row with a bar). Times are
+local to the cluster and carry no zone. Rows of steps (`8907460.batch`) count only when their job's own row is missing.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-from postmortem.decoders.rows import Decoded, MemberLike, event_frame, read_text
+from postmortem.decoders.base import Decoded, MemberLike, Row, evidence, read_text, stamp, whole
 from postmortem.decoders.hostlist import expand_hostlist
 
+MAX_ROWS: Final = 100_000
 STATES: Final[dict[str, tuple[str, str]]] = {
-    "COMPLETED": ("job.end", "info"), "FAILED": ("job.end", "error"), "CANCELLED": ("job.cancelled", "info"), "TIMEOUT": ("job.timeout", "warning"),
-    "NODE_FAIL": ("job.node_fail", "error"), "PREEMPTED": ("job.preempted", "warning"), "OUT_OF_MEMORY": ("host.oom_kill", "error"),
-    "BOOT_FAIL": ("job.node_fail", "error"), "DEADLINE": ("job.timeout", "warning"), "REQUEUED": ("job.requeue", "warning"),
+    "COMPLETED": ("job.end", "info"),
+    "FAILED": ("job.end", "error"),
+    "CANCELLED": ("job.cancelled", "info"),
+    "TIMEOUT": ("job.timeout", "warning"),
+    "DEADLINE": ("job.timeout", "warning"),
+    "NODE_FAIL": ("job.node_fail", "error"),
+    "BOOT_FAIL": ("job.node_fail", "error"),
+    "PREEMPTED": ("job.preempted", "warning"),
+    "REQUEUED": ("job.requeue", "warning"),
+    "OUT_OF_MEMORY": ("host.oom_kill", "error"),
 }
-_TIME: Final = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
+_IDS: Final = ("JobID", "JobIDRaw")
+_FIELDS: Final = frozenset(
+    "State ExitCode DerivedExitCode NodeList Start End Elapsed Timelimit AllocTRES NNodes JobName Partition Account User "
+    "Submit Reason FailedNode AllocCPUS NCPUS ReqTRES Restarts".split()
+)
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_GPUS: Final = re.compile(r"(?:^|,)gres/gpu=([0-9]{1,9})")
+_GPU_KINDS: Final = re.compile(r"(?:^|,)gres/gpu:[^=,]+=([0-9]{1,9})")
+_OOM_SIGNAL: Final = 125
 
 
-def _stamp(text: str) -> int | None:
-    if not _TIME.match(text):
+def looks_like_sacct(head: str) -> bool:
+    """The first line is a header: a job id and at least two more of sacct's fields between bars."""
+    names = set(head.split("\n", 1)[0].strip().strip("|").split("|"))
+    return bool(names & set(_IDS)) and len(names & _FIELDS) >= 2 and len(names) >= 3
+
+
+def decode_sacct(member: MemberLike) -> Decoded:
+    """Events `job.start` and, by state, `job.end`, `job.cancelled`, …; facts `job.gpus` and `job.nodes`.
+
+    Every end other than by `job.end` itself is followed by a `job.end` of the same line, so that a job has one whatever
+    its state. `value` is the state without who did it, `exit_code` is null when it says 0 of a job that did not complete.
+    """
+    decoded = Decoded()
+    rows, odd = _table(read_text(member, decoded))
+    jobs = {row["id"] for _, _, row in rows if "." not in row["id"]}
+    events: list[Row] = []
+    facts: list[Row] = []
+    for number, line, row in rows[:MAX_ROWS]:
+        job, _, step = row["id"].partition(".")
+        if step and (job in jobs or step == "extern"):
+            continue
+        base: Row = {**evidence(member, number, line, "scheduler"), "job_id": job}
+        events += _events(row, base)
+        facts += _facts(row, base)
+    if odd:
+        decoded.notes.append(f"{odd} rows with too few fields")
+    if len(rows) > MAX_ROWS:
+        decoded.notes.append(f"only the first {MAX_ROWS} of {len(rows)} rows were read")
+    decoded.put("events", events)
+    decoded.put("facts", facts)
+    return decoded
+
+
+def _table(text: str) -> tuple[list[tuple[int, str, dict[str, str]]], int]:
+    """(line number, line, fields) of each row, and how many rows are cut. A Python loop: a table of jobs, not a log."""
+    header, _, body = text.partition("\n")
+    names = header.strip().strip("|").split("|")
+    rows: list[tuple[int, str, dict[str, str]]] = []
+    odd = 0
+    for number, raw in enumerate(body.split("\n"), 2):
+        line = raw.rstrip("\r")
+        cells = line.split("|")
+        if not line.strip():
+            continue
+        if len(cells) < len(names):
+            odd += 1
+            continue
+        fields = dict(zip(names, (cell.strip() for cell in cells), strict=False))
+        fields["id"] = next((fields[k] for k in _IDS if fields.get(k)), "")
+        rows.append((number, line, fields))
+    return rows, odd
+
+
+def _when(text: str) -> datetime | None:
+    if not _TIME.fullmatch(text):
         return None
     try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1_000_000
+        return datetime.fromisoformat(text)
     except ValueError:
         return None
 
 
-def is_sacct(head: str) -> bool:
-    """The first line is a header of sacct fields."""
-    first = head.split("\n", 1)[0].strip().strip("|").split("|")
-    return len(first) >= 3 and "State" in first and any(f in first for f in ("JobID", "JobIDRaw"))
-
-
-def decode_sacct(member: MemberLike) -> Decoded:
-    """Events at the start and end of each job, facts job.gpus and job.nodes. Odd rows are skipped and counted in a note."""
-    decoded = Decoded()
-    lines = read_text(member, decoded).split("\n")
-    names = lines[0].strip().strip("|").split("|")
-    jobs: list[tuple[int, dict[str, str], str]] = []
-    odd = 0
-    # A Python loop: a table of jobs, not a log.
-    for number, line in enumerate(lines[1:], 2):
-        if not line.strip():
-            continue
-        cells = line.rstrip("\r").split("|")
-        if len(cells) < len(names):
-            odd += 1
-            continue
-        jobs.append((number, dict(zip(names, cells, strict=False)), line))
-    if odd:
-        decoded.notes.append(f"{odd} rows with too few fields")
-    whole = {r.get("JobID", r.get("JobIDRaw", "")) for _, r, _ in jobs}
-    events: list[dict[str, object]] = []
-    facts: list[dict[str, object]] = []
-    for number, row, line in jobs:
-        job = row.get("JobID") or row.get("JobIDRaw") or ""
-        if "." in job and job.split(".")[0] in whole:
-            continue
-        base = {"file": member.name, "line": number, "offset": 0, "source": "scheduler", "message": line[:400], "text": line[:4096], "job_id": job.split(".")[0],
-                "stamp_has_year": True, "stamp_res_us": 1_000_000}
-        events += _row_events(row, base)
-        gpus = re.search(r"gres/gpu(?::[^=,]+)?=(\d+)", row.get("AllocTRES", ""))
-        if gpus:
-            facts.append({**base, "event": "job.gpus", "severity": "info", "value": gpus[1], "is_fact": True})
-        nodes = row.get("NodeList", "")
-        if nodes and "assigned" not in nodes:
-            facts.append({**base, "event": "job.nodes", "severity": "info", "value": ",".join(expand_hostlist(nodes)), "is_fact": True})
-    decoded.tables = {k: v for k, v in {"events": event_frame(events), "facts": event_frame(facts)}.items() if v.height}
-    return decoded
-
-
-def _row_events(row: dict[str, str], base: dict[str, object]) -> list[dict[str, object]]:
-    out: list[dict[str, object]] = []
-    start, end = _stamp(row.get("Start", "")), _stamp(row.get("End", ""))
+def _events(row: dict[str, str], base: Row) -> list[Row]:
+    events: list[Row] = []
+    start = _when(row.get("Start", ""))
     if start is not None:
-        out.append({**base, "event": "job.start", "severity": "info", "stamp_us": start, "sub": 0})
-    state = row.get("State", "").split(" ")[0].rstrip("+").upper()
+        events.append({**base, **stamp(start), "event": "job.start", "severity": "info", "sub": 0})
+    state = re.split(r"[ +]", row.get("State", ""), maxsplit=1)[0].upper()
     if state not in STATES:
-        return out
+        return events
     event, severity = STATES[state]
-    code = row.get("ExitCode", "").partition(":")
-    exit_code = int(code[0]) if code[0].isdigit() else None
-    signal = int(code[2]) if code[2].isdigit() and code[2] != "0" else None
-    common = {**base, "stamp_us": end, "value": state, "exit_code": exit_code, "signal": signal}
-    failed = row.get("FailedNode") or None
-    out.append({**common, "event": event, "severity": severity, "sub": 1, "host": failed if event == "job.node_fail" else None})
+    nodes = expand_hostlist(row.get("NodeList", ""))
+    failed = row.get("FailedNode", "")
+    place = failed if event == "job.node_fail" else nodes[0] if event == "host.oom_kill" and len(nodes) == 1 else ""
+    common = {**base, **stamp(_when(row.get("End", ""))), **_exit(row.get("ExitCode", ""), state), "value": state}
+    reason = row.get("Reason", "")
+    if reason not in {"", "None"}:
+        common["reason"] = reason
+    events.append({**common, "event": event, "severity": severity, "host": place or None, "sub": 1})
     if event != "job.end":
-        out.append({**common, "event": "job.end", "severity": "info", "sub": 2})
-    return out
+        events.append({**common, "event": "job.end", "severity": "info", "host": None, "sub": 2})
+    return events
+
+
+def _exit(text: str, state: str) -> Row:
+    """`<code>:<signal>` as columns; signal 125 is Slurm's own sign for a lack of memory, no signal of Linux."""
+    code, _, number = text.partition(":")
+    exit_code, signal = whole(code), whole(number)
+    if exit_code == 0 and state not in {"COMPLETED", "FAILED"}:
+        exit_code = None
+    return {"exit_code": exit_code, "signal": signal if signal and signal != _OOM_SIGNAL else None}
+
+
+def _facts(row: dict[str, str], base: Row) -> list[Row]:
+    when = stamp(_when(row.get("Start", "")))
+    tres = row.get("AllocTRES", "")
+    found = _GPUS.search(tres)
+    gpus = int(found[1]) if found else sum(int(n) for n in _GPU_KINDS.findall(tres))
+    facts: list[Row] = []
+    if gpus:
+        facts.append({"fact": "job.gpus", **base, **when, "severity": "info", "value": str(gpus), "sub": 3})
+    nodes = row.get("NodeList", "")
+    if nodes and nodes != "None assigned":
+        listed = ",".join(expand_hostlist(nodes))
+        facts.append({"fact": "job.nodes", **base, **when, "severity": "info", "value": listed, "sub": 4})
+    return facts

@@ -43,7 +43,9 @@ _WIDE: Final = re.compile(
     r"(?:step_?time_?|time_?)?(?:global_?)?rank[-_ ]?([0-9]{1,7})(?:[-_ ]?(?:step_?)?(?:time_?)?)?(?:\((ms|s)\)|_?(ms|s|sec))?",
     re.IGNORECASE,
 )
-_ISO: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?$"
+_ISO: Final = (
+    r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?$"
+)
 
 
 def looks_like_steps(head: bytes) -> bool:
@@ -192,7 +194,12 @@ def _stamps(text: pl.Expr) -> list[pl.Expr]:
     return [
         stamp_us.alias("stamp_us"),
         pl.when(known).then(True).alias("stamp_has_year"),
-        pl.when(epoch_us.is_not_null()).then(0).when(zone.is_not_null()).then(east).cast(pl.Int32).alias("stamp_zone_s"),
+        pl.when(epoch_us.is_not_null())
+        .then(0)
+        .when(zone.is_not_null())
+        .then(east)
+        .cast(pl.Int32)
+        .alias("stamp_zone_s"),
         pl.when(known)
         .then(pl.when(text.str.contains(".", literal=True)).then(1_000).otherwise(1_000_000))
         .cast(pl.Int64)
@@ -246,6 +253,4 @@ def _with_unit(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     middle = unnamed.median()
     is_ms = "ms" in re.split(r"[^a-z0-9]+", name.lower()) or (isinstance(middle, float) and middle > _MS_ABOVE)
     factor = pl.when(pl.col("unit") == "ms").then(1.0).when(pl.col("unit") != "").then(1000.0)
-    return rows.with_columns(
-        pl.col("step_time_ms") * factor.otherwise(1.0 if is_ms else 1000.0)
-    ).drop("unit")
+    return rows.with_columns(pl.col("step_time_ms") * factor.otherwise(1.0 if is_ms else 1000.0)).drop("unit")

@@ -9,25 +9,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from postmortem.decoders.rows import Decoded, MemberLike, event_frame, read_text
+from postmortem.decoders.base import Decoded, MemberLike, evidence, read_text, stamp
 
 _NAMES: Final = re.compile(r"(?:^|[/!])(?:latest_checkpointed_iteration\.txt|latest(?:_checkpoint)?(?:\.txt)?)$")
-_CONTENT: Final = re.compile(rb"^\s*(?:global_step|step[-_]?)?(\d{1,12})\s*$")
+_CONTENT: Final = re.compile(r"\s*(?:global_step|step[-_]?)?([0-9]{1,12})\s*")
 
 
 def is_tracker(name: str, head: bytes) -> bool:
     """Named like a tracker and holding nothing but a step."""
-    return len(head) < 64 and bool(_NAMES.search(name)) and bool(_CONTENT.match(head))
+    return len(head) < 64 and bool(_NAMES.search(name)) and bool(_CONTENT.fullmatch(head.decode("utf-8", "replace")))
 
 
 def decode_tracker(member: MemberLike) -> Decoded:
-    """One event train.checkpoint_done with its step."""
+    """One event `train.checkpoint_done` with its step."""
     decoded = Decoded()
     text = read_text(member, decoded, 1024)
-    found = _CONTENT.match(text.encode())
+    found = _CONTENT.fullmatch(text)
     if found:
-        decoded.tables["events"] = event_frame([{
-            "file": member.name, "line": 1, "offset": 0, "text": text.strip(), "message": text.strip(), "event": "train.checkpoint_done", "severity": "info",
-            "source": "trainer", "step": int(found[1]), "durable": True,
-        }])
+        row = {**evidence(member, 1, text.strip(), "trainer"), **stamp(None), "severity": "info"}
+        decoded.put("events", [{**row, "event": "train.checkpoint_done", "step": int(found[1]), "durable": True}])
     return decoded

@@ -31,7 +31,7 @@ def _micros(value: Any) -> tuple[int, int | None] | None:
     """(microseconds, zone) of an epoch number or an ISO text."""
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, str) and value.replace(".", "", 1).isdigit():
+    if isinstance(value, str) and value.isascii() and value.replace(".", "", 1).isdigit():
         value = float(value)
     if isinstance(value, (int, float)):
         for limit, factor in ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (1e20, 1e-3)):
@@ -51,6 +51,11 @@ def _micros(value: Any) -> tuple[int, int | None] | None:
     except (OverflowError, ValueError):
         return None
     return micros, None if offset is None else int(offset.total_seconds())
+
+
+def _digits(value: Any, most: int) -> int | None:
+    """The number that journald gives as text, unless it has more digits than any real one."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= most else None
 
 
 def _kubernetes(doc: dict[str, Any]) -> dict[str, Any]:
@@ -99,12 +104,11 @@ def _open(line: str) -> dict[str, Any] | None:
     if host is None and isinstance(doc.get("host"), dict):
         host = _text(doc["host"].get("name"))
     uptime = doc.get("_SOURCE_MONOTONIC_TIMESTAMP")
-    up = float(uptime) / 1e6 if isinstance(uptime, str) and uptime.isdigit() else None
-    pid = doc.get("_PID") or doc.get("SYSLOG_PID")
+    micros = _digits(uptime, 15)
     kind = "syslog_kernel" if doc.get("_TRANSPORT") == "kernel" else "json"
     return {
-        "message": inner.rstrip("\r\n"), "stamp": stamp, "host": host, "pod": None, "kind": kind, "uptime": up,
-        "tag": _text(doc.get("SYSLOG_IDENTIFIER")), "pid": int(pid) if isinstance(pid, str) and pid.isdigit() else None,
+        "message": inner.rstrip("\r\n"), "stamp": stamp, "host": host, "pod": None, "kind": kind, "uptime": None if micros is None else micros / 1e6,
+        "tag": _text(doc.get("SYSLOG_IDENTIFIER")), "pid": _digits(doc.get("_PID") or doc.get("SYSLOG_PID"), 10),
     }
 
 

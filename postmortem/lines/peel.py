@@ -14,6 +14,8 @@ from postmortem.lines.headers import HEADERS
 from postmortem.lines.stamps import STAMP_COLUMNS, parse_stamps
 
 MAX_DEPTH: Final = 8
+MAX_UPTIME_S: Final = 3e9
+"""A century; larger numbers are no uptime, and would not fit where microseconds are counted."""
 NO_HOST: Final = frozenset({"kernel", "-", "localhost", "unknown", "last", "message"})
 """Words that stand where a host is expected and are none."""
 
@@ -29,6 +31,11 @@ HEADER_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }
 
 
+def _uptime(seconds: pl.Expr) -> pl.Expr:
+    """Seconds since boot; null for what no machine has been up."""
+    return pl.when(seconds.is_between(0, MAX_UPTIME_S)).then(seconds).alias("uptime_s")
+
+
 def _fields(kind: str, groups: pl.DataFrame) -> pl.DataFrame:
     """What one header says, as columns of HEADER_SCHEMA (without stamp2)."""
     have = set(groups.columns)
@@ -40,9 +47,9 @@ def _fields(kind: str, groups: pl.DataFrame) -> pl.DataFrame:
     if "pid5" in have:
         out.append(pl.col("pid5").cast(pl.Int64, strict=False).alias("pid"))
     if "up" in have:
-        out.append(pl.col("up").cast(pl.Float64, strict=False).alias("uptime_s"))
+        out.append(_uptime(pl.col("up").cast(pl.Float64, strict=False)))
     elif "upus" in have:
-        out.append((pl.col("upus").cast(pl.Float64, strict=False) / 1e6).alias("uptime_s"))
+        out.append(_uptime(pl.col("upus").cast(pl.Float64, strict=False) / 1e6))
     frame = groups.select(out)
     if have.intersection(_TIME):
         frame = frame.hstack(parse_stamps(groups))

@@ -65,22 +65,32 @@ def test_kubernetes_event_of_a_node(is_watched: bool) -> None:
 
 
 def test_kubernetes_event_of_a_pod() -> None:
-    row = opened({"kind": "Event", "reason": "OOMKilling", "note": "x", "regarding": {"kind": "Pod", "name": "train-0"}})
+    row = opened(
+        {"kind": "Event", "reason": "OOMKilling", "note": "x", "regarding": {"kind": "Pod", "name": "train-0"}}
+    )
     assert (row["pod"], row["message"]) == ("train-0", "OOMKilling: x")
     assert "host" not in row
 
 
 def test_error_file_of_torch() -> None:
-    row = opened({"message": {"message": "ValueError: x", "extraInfo": {"timestamp": "1770127331", "py_callstack": "…"}}})
+    row = opened(
+        {"message": {"message": "ValueError: x", "extraInfo": {"timestamp": "1770127331", "py_callstack": "…"}}}
+    )
     assert (row["message"], row["stamp_us"]) == ("ValueError: x", 1_770_127_331_000_000)
 
 
 def test_the_time_inside_is_the_program_s_own() -> None:
     row = opened({"log": "2026-02-03 15:02:10 x", "time": "2026-02-03T14:02:11Z"})
-    assert (row["stamp_us"], row["stamp2_us"], row["stamp2_zone_s"]) == (1_770_130_930_000_000, 1_770_127_331_000_000, 0)
+    assert (row["stamp_us"], row["stamp2_us"], row["stamp2_zone_s"]) == (
+        1_770_130_930_000_000,
+        1_770_127_331_000_000,
+        0,
+    )
 
 
-@pytest.mark.parametrize("seconds", [1_770_127_331, 1_770_127_331_000, 1_770_127_331_000_000, 1_770_127_331_000_000_000])
+@pytest.mark.parametrize(
+    "seconds", [1_770_127_331, 1_770_127_331_000, 1_770_127_331_000_000, 1_770_127_331_000_000_000]
+)
 def test_epochs_in_any_unit(seconds: int) -> None:
     assert opened({"message": "x", "ts": seconds})["stamp_us"] == 1_770_127_331_000_000
 
@@ -99,6 +109,9 @@ def test_epochs_in_any_unit(seconds: int) -> None:
         '{"message": "x", "time": "2026-99-99T00:00:00Z", "timestamp": true}',
         '{"kind": "Event", "reason": null, "involvedObject": [1]}',
         '{"message": [300, -1]}',
+        '{"message": "x", "_PID": "' + "9" * 30 + '", "_SOURCE_MONOTONIC_TIMESTAMP": "' + "9" * 30 + '"}',
+        '{"message": "x", "_PID": "²", "ts": "²", "_SOURCE_MONOTONIC_TIMESTAMP": "²"}',
+        '{"message": "x", "ts": "' + "9" * 400 + '"}',
     ],
 )
 def test_odd_objects_raise_nothing(line: str) -> None:

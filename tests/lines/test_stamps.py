@@ -20,8 +20,9 @@ def stamp(**parts: str) -> dict[str, Any]:
     return rows.to_dicts()[0]
 
 
-def micros(year: int, *rest: int) -> int:
-    when = datetime(year, *rest, tzinfo=UTC)  # type: ignore[misc]
+def micros(*parts: int) -> int:
+    year, month, day, hour, minute, second, us = (*parts, 0, 0, 0)[:7]
+    when = datetime(year, month, day, hour, minute, second, us, tzinfo=UTC)
     return int(when.timestamp()) * 1_000_000 + when.microsecond
 
 
@@ -46,7 +47,9 @@ def test_29_february_of_a_year_that_has_none(year: str) -> None:
     assert stamp(y=year, mo="2", d="29", hms="00:00:00")["stamp_us"] is None
 
 
-@pytest.mark.parametrize("parts", [{"mo": "13"}, {"mo": "0"}, {"mon": "Foo"}, {"d": "32"}, {"d": "0"}, {"hms": "25:00:00"}])
+@pytest.mark.parametrize(
+    "parts", [{"mo": "13"}, {"mo": "0"}, {"mon": "Foo"}, {"d": "32"}, {"d": "0"}, {"hms": "25:00:00"}]
+)
 def test_what_is_no_time(parts: dict[str, str]) -> None:
     base = {"y": "2026", "mo": "2", "d": "3", "hms": "14:02:11"}
     if "mon" in parts:
@@ -75,7 +78,13 @@ def test_zones(zone: str, seconds: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("frac", "us", "resolution"),
-    [(None, 0, 1_000_000), ("5", 500_000, 100_000), ("123456", 123_456, 1), ("123456789", 123_456, 1), ("9999999", 999_999, 1)],
+    [
+        (None, 0, 1_000_000),
+        ("5", 500_000, 100_000),
+        ("123456", 123_456, 1),
+        ("123456789", 123_456, 1),
+        ("9999999", 999_999, 1),
+    ],
 )
 def test_fractions_are_cut_to_microseconds(frac: str | None, us: int, resolution: int) -> None:
     parts = {"y": "2026", "mo": "2", "d": "3", "hms": "14:02:11"} | ({"frac": frac} if frac else {})
@@ -88,7 +97,9 @@ def test_month_and_day_of_glog(md: str, month: int, day: int) -> None:
     assert stamp(md=md, hms="14:02:11")["stamp_us"] == micros(DEFAULT_YEAR, month, day, 14, 2, 11)
 
 
-@pytest.mark.parametrize(("mon", "month"), [("Feb", 2), ("FEB", 2), ("mai", 5), ("okt", 10), ("dez", 12), ("Sept", 9), ("3月", 3)])
+@pytest.mark.parametrize(
+    ("mon", "month"), [("Feb", 2), ("FEB", 2), ("mai", 5), ("okt", 10), ("dez", 12), ("Sept", 9), ("3月", 3)]
+)
 def test_months_in_words(mon: str, month: int) -> None:
     assert stamp(mon=mon, d="3", hms="14:02")["stamp_us"] == micros(DEFAULT_YEAR, month, 3, 14, 2)
 

@@ -53,7 +53,12 @@ HEADERS: Final = (
     Header("syslog_kernel", r"^" + CTIME + r" " + FACILITY + r"\." + LEVEL + r" kernel: ?" + REST),
     Header("syslog_kernel", r"^" + HOST + r" kernel: ?" + REST),
     Header("syslog_kernel", r"^kernel: ?" + REST),
-    Header("syslog", r"^1 " + ISO + r" (?P<host>[^ ]+) (?P<tag>[^ ]+) (?P<pid5>[^ ]+) [^ ]+ (?:-|(?:\[[^\]]*\])+) *\x{FEFF}?(?P<rest>.*)$"),
+    Header(
+        "syslog",
+        r"^1 "
+        + ISO
+        + r" (?P<host>[^ ]+) (?P<tag>[^ ]+) (?P<pid5>[^ ]+) [^ ]+ (?:-|(?:\[[^\]]*\])+) *\x{FEFF}?(?P<rest>.*)$",
+    ),
     Header("syslog", r"^" + ISO + r" " + HOST + r" " + TAG + REST),
     Header("syslog", r"^" + BSD + r" +" + HOST + r" " + TAG + REST),
     Header("syslog", r"^" + BSD + r" +" + TAG + REST),

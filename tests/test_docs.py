@@ -1,0 +1,115 @@
+"""The documentation says what the program does: commands, options, keys of definitions, generated pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from postmortem.analysis.candidates import WEIGHTS
+from postmortem.analysis.docs import FEATURE_WORDS, TIER_WORDS, causes_page
+from postmortem.analysis.signs import TIERS
+from postmortem.catalogue.definition import MESSAGE_KEYS, TYPES
+from postmortem.cli import cli
+from postmortem.tables.docs import schema_page
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _commands(group: click.Group, path: str = "postmortem") -> Iterator[tuple[str, click.Command]]:
+    """(words, command) of every command below `group`, groups included."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{path} {name}")
+
+
+COMMANDS = dict(_commands(cli))
+
+
+def _options() -> Iterator[tuple[str, click.Option]]:
+    for words, command in COMMANDS.items():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                yield words, parameter
+
+
+OPTIONS = [pytest.param(words, o, id=f"{words} {o.opts[-1]}") for words, o in _options()]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_help_and_is_shown_in_readme(words: str) -> None:
+    assert COMMANDS[words].help
+    if not isinstance(COMMANDS[words], click.Group):
+        assert re.search(rf"^\$ (?:.*\| )?{words}\b", README, re.MULTILINE), f"no output of {words} in README.md"
+
+
+@pytest.mark.parametrize(("words", "option"), OPTIONS)
+def test_every_option_has_help_and_is_in_readme(words: str, option: click.Option) -> None:
+    assert option.help
+    for name in option.opts:
+        assert f"`{name}" in README, f"README.md does not mention {name} of {words}"
+
+
+@pytest.mark.parametrize("words", ["postmortem", *COMMANDS])
+def test_help_texts_are_current(words: str) -> None:
+    done = CliRunner().invoke(cli, [*words.split()[1:], "--help"], prog_name="postmortem", terminal_width=98)
+    wanted = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert f"$ {words} --help\n{wanted}\n```" in page, "run python benchmarks/readme.py"
+
+
+def test_schema_page_is_current() -> None:
+    page = (ROOT / "docs" / "schema.md").read_text(encoding="utf-8")
+    assert page == schema_page(), "run python -m postmortem.tables.docs > docs/schema.md"
+
+
+def test_causes_page_is_current() -> None:
+    page = (ROOT / "docs" / "causes.md").read_text(encoding="utf-8")
+    assert page == causes_page(), "run python -m postmortem.analysis.docs > docs/causes.md"
+
+
+def test_tiers_and_features_have_words() -> None:
+    assert set(TIER_WORDS) == set(TIERS)
+    assert set(FEATURE_WORDS) >= set(WEIGHTS)
+
+
+def test_every_key_and_type_of_definitions_is_documented() -> None:
+    page = (ROOT / "docs" / "adding-a-format.md").read_text(encoding="utf-8")
+    assert [k for k in sorted(MESSAGE_KEYS) if f"`{k}`" not in page] == []
+    types = re.search(r"converter: `([a-z_ ]+)`", page)
+    assert types is not None
+    assert sorted(types[1].split()) == sorted(TYPES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    anchors = {a.lower().replace("`", "").replace(" ", "-") for a in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in anchors, f"{page.name}: {target}"
+        elif "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_quoted_outputs_are_no_failures(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "Traceback (most recent call last)" not in text
+    assert "/tmp/" not in text
+
+
+def test_readme_holds_the_test_command() -> None:
+    block = re.search(r"<!-- test command -->\n```sh\n(.+)\n```\n<!-- end -->", README)
+    assert block is not None
+    assert block[1].startswith("python3 -m venv .venv-test && ")
+    assert block[1].endswith("-m pytest")
