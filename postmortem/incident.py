@@ -44,7 +44,9 @@ class Incident:
     def __enter__(self) -> Incident:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -69,7 +71,11 @@ def bundle_name(paths: Sequence[Path]) -> str:
 
 
 def open_incident(
-    paths: Sequence[Path], options: Options | None = None, *, with_file: bool = False, progress: Callable[[int, int, int], None] | None = None
+    paths: Sequence[Path],
+    options: Options | None = None,
+    *,
+    with_file: bool = False,
+    progress: Callable[[int, int, int], None] | None = None,
 ) -> Incident:
     """Parse and analyse the bundle at `paths`.
 
@@ -88,7 +94,11 @@ def open_incident(
 
 
 def _open(
-    paths: Sequence[Path], options: Options, todo: Plan, work: tempfile.TemporaryDirectory[str], with_file: bool,
+    paths: Sequence[Path],
+    options: Options,
+    todo: Plan,
+    work: tempfile.TemporaryDirectory[str],
+    with_file: bool,
     progress: Callable[[int, int, int], None] | None,
 ) -> Incident:
     folder = Path(work.name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from postmortem.incident import Incident
 
 ROOT = Path(__file__).resolve().parent.parent
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., "Result"]
 Analyse = Callable[[Mapping[str, str | bytes]], "Incident"]
 
 
@@ -37,18 +39,36 @@ def matcher() -> Matcher:
     return Matcher(load_folders([ROOT / "parsers"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run of the command line gave."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 @pytest.fixture
-def postmortem(tmp_path: Path) -> Run:
-    """Runs the command line in a process of its own, in an empty folder, as a user does."""
+def postmortem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in an empty folder, within this process: the catalogue is compiled once for all tests.
+
+    An exception that is not meant for the user comes out of it and fails the test.
+    """
+    from postmortem.cli import main
+
     place = tmp_path / "cwd"
     place.mkdir()
 
-    def run(*arguments: object, stdin: str = "", cwd: Path = place) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from postmortem.cli import main; main()", *map(str, arguments)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-        return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120
-        )
+    def run(*arguments: object, stdin: str = "") -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        monkeypatch.setattr(sys, "argv", ["postmortem", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        with contextlib.chdir(place), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as end:
+                return Result(end.code if isinstance(end.code, int) else 1, out.getvalue(), err.getvalue())
+        raise AssertionError("the entry point ends by itself")
 
     return run
 

@@ -16,7 +16,14 @@ import duckdb
 from postmortem.analysis.windows import SKEW_S, JobTimes
 
 WEIGHTS: Final[dict[str, float]] = {
-    "base": -1.7, "sign": 3.2, "order": 0.9, "chain": 0.9, "corrob": 0.9, "rival": -1.0, "explained": -2.2, "gap": -0.3,
+    "base": -1.7,
+    "sign": 3.2,
+    "order": 0.9,
+    "chain": 0.9,
+    "corrob": 0.9,
+    "rival": -1.0,
+    "explained": -2.2,
+    "gap": -0.3,
 }
 MANAGEMENT: Final = r"^(?:mgmt|Management|me[0-9]|em[01]|fxp|MgmtEth|eth0$|docker|veth|br-|lo$|bond_mgmt)"
 
@@ -87,7 +94,12 @@ def load_candidates(con: duckdb.DuckDBPyConnection) -> list[Candidate]:
 
 def load_edges(con: duckdb.DuckDBPyConnection) -> list[Edge]:
     """All edges, in a stable order."""
-    return [Edge(*row) for row in con.execute("SELECT cause_episode, effect_episode, rule, lag_s, strength FROM edges ORDER BY ALL").fetchall()]
+    return [
+        Edge(*row)
+        for row in con.execute(
+            "SELECT cause_episode, effect_episode, rule, lag_s, strength FROM edges ORDER BY ALL"
+        ).fetchall()
+    ]
 
 
 def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
@@ -112,7 +124,13 @@ def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
         return 0.7, ""
     if high is not None and c.first > high:
         late = (c.first - high).total_seconds()
-        return (0.45, "") if late <= 30 else (0.2, "it came after the job already failed") if late <= 300 else (0.06, "it came long after the job failed")
+        return (
+            (0.45, "")
+            if late <= 30
+            else (0.2, "it came after the job already failed")
+            if late <= 300
+            else (0.06, "it came long after the job failed")
+        )
     return 1.0, ""
 
 
@@ -149,7 +167,10 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
         if edge.effect in by_episode and edge.rule.startswith(("F7", "F9", "F10", "F13", "F16")):
             leads[edge.cause] = max(leads.get(edge.cause, 0.0), 0.98 * by_episode[edge.effect])
     return [
-        replace(c, relevance=leads[c.episode] * _place_fit(c)[0] ** 0.5, why_not="") if c.tier == "direct" and leads.get(c.episode, 0.0) > c.relevance else c for c in out
+        replace(c, relevance=leads[c.episode] * _place_fit(c)[0] ** 0.5, why_not="")
+        if c.tier == "direct" and leads.get(c.episode, 0.0) > c.relevance
+        else c
+        for c in out
     ]
 
 
@@ -183,14 +204,16 @@ def _jams(candidates: list[Candidate]) -> dict[int, tuple[datetime, datetime]]:
             by_host.setdefault(c.host, []).append(c)
     for group in by_host.values():
         group.sort(key=lambda c: (c.first or datetime.min, c.episode))
-        chain: list[Candidate] = []
-        for c in [*group, None]:
-            if chain and (c is None or (c.first or datetime.min) - max(x.last or datetime.min for x in chain) > timedelta(minutes=5)):
-                ends = (min(x.first for x in chain if x.first), max(x.last or datetime.min for x in chain))
-                out |= {x.episode: ends for x in chain}
-                chain = []
-            if c is not None:
-                chain.append(c)
+        chains: list[list[Candidate]] = []
+        for c in group:
+            ended = max((x.last or datetime.min for x in chains[-1]), default=datetime.min) if chains else datetime.min
+            if chains and (c.first or datetime.min) - ended <= timedelta(minutes=5):
+                chains[-1].append(c)
+            else:
+                chains.append([c])
+        for chain in chains:
+            ends = (min(x.first for x in chain if x.first), max(x.last or datetime.min for x in chain))
+            out |= {x.episode: ends for x in chain}
     return out
 
 
@@ -220,7 +243,9 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
             for cause in causes_of.get(edge.effect, ()):
                 # An earlier sign of the same cause makes it no less likely.
                 if cause not in causes_of.get(edge.cause, ()):
-                    explained[edge.effect, cause] = max(explained.get((edge.effect, cause), 0.0), edge.strength * min(1.0, cause_sign / 0.6))
+                    explained[edge.effect, cause] = max(
+                        explained.get((edge.effect, cause), 0.0), edge.strength * min(1.0, cause_sign / 0.6)
+                    )
         chains[edge.cause] = max(chains.get(edge.cause, 0.0), edge.strength)
     out = []
     for c in base:
@@ -250,8 +275,18 @@ def _order(c: Candidate, first: datetime | None) -> float:
 
 
 _FAMILY: Final[dict[str, str]] = {
-    "link_flap": "link", "optic_fault": "link", "switch_failure": "link", "nic_fault": "link", "link_degraded": "link", "pcie_drop": "pcie",
-    "gpu_memory": "gpu", "gpu_fault": "gpu", "nvlink_fault": "nvlink", "gpu_software": "soft", "host_oom": "oom", "gpu_oom": "oom2",
+    "link_flap": "link",
+    "optic_fault": "link",
+    "switch_failure": "link",
+    "nic_fault": "link",
+    "link_degraded": "link",
+    "pcie_drop": "pcie",
+    "gpu_memory": "gpu",
+    "gpu_fault": "gpu",
+    "nvlink_fault": "nvlink",
+    "gpu_software": "soft",
+    "host_oom": "oom",
+    "gpu_oom": "oom2",
 }
 
 
@@ -264,7 +299,13 @@ def _corroborated(c: Candidate, others: list[Candidate], signs: dict[int, float]
         return 0.0
     family = _FAMILY.get(c.cause, c.cause)
     for o in others:
-        if o.episode == c.episode or o.first is None or signs[id(o)] < 0.1 or _FAMILY.get(o.cause, o.cause) != family or o.event == c.event and o.host == c.host:
+        if (
+            o.episode == c.episode
+            or o.first is None
+            or signs[id(o)] < 0.1
+            or _FAMILY.get(o.cause, o.cause) != family
+            or (o.event == c.event and o.host == c.host)
+        ):
             continue
         same_place = o.host == c.host or o.port_host == c.host or c.port_host == o.host
         if same_place and abs((o.first - c.first).total_seconds()) <= 60 + SKEW_S:

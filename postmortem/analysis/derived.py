@@ -47,10 +47,13 @@ def _node(con: duckdb.DuckDBPyConnection, host: str | None) -> tuple[str | None,
 
 def slow_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """Ranks that are slower than the median of their steps to the end of the record."""
-    rows = _rows(con, """
+    rows = _rows(
+        con,
+        """
         SELECT s.*, r.node, r.host, r.gpu, r.pci, (SELECT min(x.file) FROM rank_ratio x WHERE x.rank = s.rank AND x.step = s.since_step) AS file,
           (SELECT min(x.line) FROM rank_ratio x WHERE x.rank = s.rank AND x.step = s.since_step) AS line, (SELECT min(x.ts) FROM rank_ratio x WHERE x.rank = s.rank AND x.step = s.since_step) AS ts
-        FROM slow_ranks s LEFT JOIN ranks r USING (rank) ORDER BY s.ratio DESC, s.rank""")
+        FROM slow_ranks s LEFT JOIN ranks r USING (rank) ORDER BY s.ratio DESC, s.rank""",
+    )
     if not rows:
         return None
     nodes = {r["node"] for r in rows if r["node"]}
@@ -60,45 +63,85 @@ def slow_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
     whole = con.execute("SELECT count(*) FROM ranks WHERE node = ?", [node]).fetchone() if node else None
     ratio = sorted(r["ratio"] for r in rows)[len(rows) // 2]
     ranks = tuple(sorted(int(r["rank"]) for r in rows))
-    kinds = tuple(SlowRank(int(r["rank"]), round(float(r["ratio"]), 3), int(r["since_step"]), "unknown", 0.85) for r in rows)
-    heat = [int(r[0]) for r in con.execute("SELECT event_id FROM events WHERE event IN ('host.thermal_throttle', 'gpu.thermal') AND host = ? ORDER BY ts LIMIT 3", [node]).fetchall()]
+    kinds = tuple(
+        SlowRank(int(r["rank"]), round(float(r["ratio"]), 3), int(r["since_step"]), "unknown", 0.85) for r in rows
+    )
+    heat = [
+        int(r[0])
+        for r in con.execute(
+            "SELECT event_id FROM events WHERE event IN ('host.thermal_throttle', 'gpu.thermal') AND host = ? ORDER BY ts LIMIT 3",
+            [node],
+        ).fetchall()
+    ]
     is_host = bool(whole and whole[0] and len(rows) >= whole[0] > 1)
     one = rows[0] if len(rows) == 1 else {}
     _, pod = _node(con, rows[0]["host"])
     return Derived(
-        "rank_straggler", 0.9 if ratio >= 1.1 else 0.75,
+        "rank_straggler",
+        0.9 if ratio >= 1.1 else 0.75,
         Culprit(host=node, pod=pod, rank=ranks[0], ranks=ranks, gpu=one.get("gpu"), pci=one.get("pci")),
         f"{'All ranks of ' + str(node) if is_host else 'Rank ' + ', '.join(map(str, ranks[:8]))} slower than the others by a factor of {ratio:.2f} since step {rows[0]['since_step']}.",
-        min((r["ts"] for r in rows if r["ts"]), default=None), tuple(heat), tuple((r["file"], int(r["line"])) for r in rows[:3] if r["file"]), kinds,
+        min((r["ts"] for r in rows if r["ts"]), default=None),
+        tuple(heat),
+        tuple((r["file"], int(r["line"])) for r in rows[:3] if r["file"]),
+        kinds,
     )
 
 
 def slow_queue_pairs(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """Queue pairs with a long tail; the worst is the culprit, joined to rank, HCA and port through its process."""
-    rows = _rows(con, """
+    rows = _rows(
+        con,
+        """
         SELECT q.* REPLACE (coalesce(q.host, r.host) AS host), d.dev AS dev_name, d.port, d.file AS dev_file, d.line AS dev_line, r.rank AS own_rank, r.gpu, r.node
         FROM slow_qps q LEFT JOIN ranks r ON (q.rank IS NOT NULL AND r.rank = q.rank) OR (q.rank IS NULL AND r.host = q.host AND r.pid = q.pid)
         LEFT JOIN process_devs d ON d.host = coalesce(q.host, r.host) AND d.pid = coalesce(r.pid, q.pid) AND d.idx::VARCHAR = q.dev
-        ORDER BY q.p99_us DESC, q.file, q.qpn""")
+        ORDER BY q.p99_us DESC, q.file, q.qpn""",
+    )
     if not rows or len(rows) > 8:
         return None
     pairs = tuple(
-        SlowQueuePair(r["host"], r["dev_name"] or r["dev"], int(r["qpn"]), r["peer"], round(r["p50_us"], 2), round(r["p99_us"], 2), int(r["samples"]), 0.9) for r in rows
+        SlowQueuePair(
+            r["host"],
+            r["dev_name"] or r["dev"],
+            int(r["qpn"]),
+            r["peer"],
+            round(r["p50_us"], 2),
+            round(r["p99_us"], 2),
+            int(r["samples"]),
+            0.9,
+        )
+        for r in rows
     )
     worst = rows[0]
     node, pod = _node(con, worst["host"])
     dev = worst["dev_name"] or worst["dev"]
-    port = _rows(con, "SELECT switch, port FROM ports WHERE host = ? AND dev = ? ORDER BY switch, port LIMIT 1", [node, dev])
+    port = _rows(
+        con, "SELECT switch, port FROM ports WHERE host = ? AND dev = ? ORDER BY switch, port LIMIT 1", [node, dev]
+    )
     rank = worst["own_rank"] if worst["own_rank"] is not None else worst["rank"]
     nic = _rows(con, "SELECT ifname, pci FROM nics WHERE host = ? AND dev = ? LIMIT 1", [node, dev])
     culprit = Culprit(
-        host=node, pod=pod, gpu=worst["gpu"], rank=rank, ranks=(rank,) if rank is not None else (), pid=worst["pid"], dev=dev, qpn=int(worst["qpn"]), pci=nic[0]["pci"] if nic else None,
-        ifname=nic[0]["ifname"] if nic else None, switch=port[0]["switch"] if port else None, switch_port=port[0]["port"] if port else None,
+        host=node,
+        pod=pod,
+        gpu=worst["gpu"],
+        rank=rank,
+        ranks=(rank,) if rank is not None else (),
+        pid=worst["pid"],
+        dev=dev,
+        qpn=int(worst["qpn"]),
+        pci=nic[0]["pci"] if nic else None,
+        ifname=nic[0]["ifname"] if nic else None,
+        switch=port[0]["switch"] if port else None,
+        switch_port=port[0]["port"] if port else None,
     )
     return Derived(
-        "qp_straggler", 0.9, culprit,
+        "qp_straggler",
+        0.9,
+        culprit,
         f"Queue pair {worst['qpn']} of {dev} on {node}: 99 % of its requests took up to {worst['p99_us']:.0f} µs while its peers stay far below.",
-        places=tuple((r["file"], int(r["line"])) for r in rows[:4] if r["line"] is not None), queue_pairs=pairs,
+        places=tuple((r["file"], int(r["line"])) for r in rows[:4] if r["line"] is not None),
+        queue_pairs=pairs,
     )
 
 
@@ -123,22 +166,35 @@ def mismatch(con: duckdb.DuckDBPyConnection) -> Derived | None:
         if found:
             guilty, _ = found
             rows = [v for v in votes if v["rank"] in guilty]
-            return _mismatch(con, guilty, tuple(int(v["event_id"]) for v in rows + [v for v in votes if v["rank"] not in guilty][:2]), ())
+            return _mismatch(
+                con,
+                guilty,
+                tuple(int(v["event_id"]) for v in rows + [v for v in votes if v["rank"] not in guilty][:2]),
+                (),
+            )
     recorder: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(con, "SELECT *, concat_ws('/', op, numel_in, numel_out) AS signature FROM collective_votes ORDER BY rank, file, line"):
+    for row in _rows(
+        con,
+        "SELECT *, concat_ws('/', op, numel_in, numel_out) AS signature FROM collective_votes ORDER BY rank, file, line",
+    ):
         recorder[row["pg"]].append(row)
     for votes in recorder.values():
         found = _minority(votes)
         if found and found[0]:
-            return _mismatch(con, found[0], (), tuple((v["file"], int(v["line"])) for v in votes if v["rank"] in found[0])[:3])
+            return _mismatch(
+                con, found[0], (), tuple((v["file"], int(v["line"])) for v in votes if v["rank"] in found[0])[:3]
+            )
     return _fingerprints(con)
 
 
 def _fingerprints(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL names both sides; the one in fewest reports' first place or most named as other is guilty."""
-    rows = _rows(con, """
+    rows = _rows(
+        con,
+        """
         SELECT event_id, regexp_extract(coalesce(text, message), 'Rank ([0-9]+) is running collective: (.*?), but Rank ([0-9]+) is running collective: (.*)$', ['a', 'x', 'b', 'y']) AS g
-        FROM events WHERE event = 'torch.collective_mismatch' ORDER BY event_id LIMIT 4096""")
+        FROM events WHERE event = 'torch.collective_mismatch' ORDER BY event_id LIMIT 4096""",
+    )
     said: dict[int, str] = {}
     for row in rows:
         if row["g"] and row["g"]["a"]:
@@ -150,27 +206,41 @@ def _fingerprints(con: duckdb.DuckDBPyConnection) -> Derived | None:
     return _mismatch(con, found[0], tuple(int(r["event_id"]) for r in rows[:3]), ())
 
 
-def _mismatch(con: duckdb.DuckDBPyConnection, guilty: list[int], events: tuple[int, ...], places: tuple[tuple[str, int], ...]) -> Derived:
+def _mismatch(
+    con: duckdb.DuckDBPyConnection, guilty: list[int], events: tuple[int, ...], places: tuple[tuple[str, int], ...]
+) -> Derived:
     about = _rows(con, "SELECT node, host, gpu, pci FROM ranks WHERE rank = ?", [guilty[0]])
     one = about[0] if about and len(guilty) == 1 else {}
     _, pod = _node(con, one.get("host"))
     named = ", ".join(map(str, guilty[:8]))
     return Derived(
-        "collective_mismatch", 0.9, Culprit(host=one.get("node"), pod=pod, gpu=one.get("gpu"), pci=one.get("pci"), rank=guilty[0], ranks=tuple(guilty)),
-        f"Rank{'s' if len(guilty) > 1 else ''} {named} called another collective than all others.", None, events, places,
+        "collective_mismatch",
+        0.9,
+        Culprit(
+            host=one.get("node"), pod=pod, gpu=one.get("gpu"), pci=one.get("pci"), rank=guilty[0], ranks=tuple(guilty)
+        ),
+        f"Rank{'s' if len(guilty) > 1 else ''} {named} called another collective than all others.",
+        None,
+        events,
+        places,
     )
 
 
 def absent_ranks(con: duckdb.DuckDBPyConnection, times: JobTimes) -> tuple[int, ...]:
     """Ranks of the world that printed no watchdog line while most others did (rule E7), or that lag in sequence; at most a quarter."""
-    rows = con.execute("SELECT rank, seq FROM watchdog_votes WHERE pg IN ('0', 'default_pg') OR (SELECT count(DISTINCT pg) FROM watchdog_votes) = 1").fetchall()
+    rows = con.execute(
+        "SELECT rank, seq FROM watchdog_votes WHERE pg IN ('0', 'default_pg') OR (SELECT count(DISTINCT pg) FROM watchdog_votes) = 1"
+    ).fetchall()
     world = con.execute("SELECT greatest(coalesce(max(nranks), 0), coalesce(max(rank) + 1, 0)) FROM ranks").fetchone()
     size = int(world[0]) if world and world[0] else 0
     if len(rows) < max(2, size // 2):
-        waiting = {int(r[0]) for r in con.execute("""
+        waiting = {
+            int(r[0])
+            for r in con.execute("""
             SELECT DISTINCT coalesce(e.rank, f.rank) FROM events e LEFT JOIN file_rank f ON f.file = e.file
             WHERE e.event IN ('torch.exception', 'torch.watchdog_error', 'torch.watchdog_timeout') AND e.severity IN ('error', 'fatal')
-              AND coalesce(e.rank, f.rank) IS NOT NULL""").fetchall()}
+              AND coalesce(e.rank, f.rank) IS NOT NULL""").fetchall()
+        }
         silent = set(range(size)) - waiting
         return tuple(sorted(silent)) if waiting and 0 < len(silent) <= max(1, size // 4) else ()
     counts = Counter(r[1] for r in rows)

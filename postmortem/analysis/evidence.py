@@ -21,21 +21,34 @@ def event_rows(con: duckdb.DuckDBPyConnection, ids: list[int], role: Role) -> li
     if not ids:
         return []
     found = {
-        r[0]: Evidence(file=r[1], line=r[2], text=r[3] or r[4] or "", role=role, ts=r[5], host=r[6], event=r[7], event_id=r[0])
-        for r in con.execute("SELECT event_id, file, line, text, message, ts, host, event FROM events WHERE event_id IN (SELECT unnest(?))", [ids]).fetchall()
+        r[0]: Evidence(
+            file=r[1], line=r[2], text=r[3] or r[4] or "", role=role, ts=r[5], host=r[6], event=r[7], event_id=r[0]
+        )
+        for r in con.execute(
+            "SELECT event_id, file, line, text, message, ts, host, event FROM events WHERE event_id IN (SELECT unnest(?))",
+            [ids],
+        ).fetchall()
     }
     return [found[i] for i in ids if i in found]
 
 
 def _sign_rows(con: duckdb.DuckDBPyConnection, episode: int, cause: str, limit: int) -> list[int]:
-    rows = con.execute("""
+    rows = con.execute(
+        """
         SELECT r.event_id FROM episode_rows r JOIN events e USING (event_id) LEFT JOIN signs s ON s.event_id = r.event_id AND s.cause = ?
-        WHERE r.episode = ? ORDER BY s.weight DESC NULLS LAST, e.ts NULLS LAST, r.event_id LIMIT ?""", [cause, episode, limit]).fetchall()
+        WHERE r.episode = ? ORDER BY s.weight DESC NULLS LAST, e.ts NULLS LAST, r.event_id LIMIT ?""",
+        [cause, episode, limit],
+    ).fetchall()
     return [int(r[0]) for r in rows]
 
 
 def gather(
-    con: duckdb.DuckDBPyConnection, best: Candidate, group: list[Candidate], scored: list[Candidate], edges: list[Edge], times: JobTimes
+    con: duckdb.DuckDBPyConnection,
+    best: Candidate,
+    group: list[Candidate],
+    scored: list[Candidate],
+    edges: list[Edge],
+    times: JobTimes,
 ) -> tuple[Evidence, ...]:
     """Evidence rows of a finding: unique by file and line, the convincing one first."""
     ids = _sign_rows(con, best.episode, best.cause, 3)
@@ -44,7 +57,9 @@ def gather(
     for other in group[1:]:
         if len(ids) >= MAX_CAUSE:
             break
-        if other.relevance >= 0.3 and (other.host == best.host or other.port_host == best.host or best.port_host == other.host):
+        if other.relevance >= 0.3 and (
+            other.host == best.host or other.port_host == best.host or best.port_host == other.host
+        ):
             ids += [i for i in _sign_rows(con, other.episode, other.cause, 1) if i not in ids]
     out = event_rows(con, ids[:MAX_CAUSE], "cause")
     out += event_rows(con, _links(con, best, scored, edges), "link")
@@ -57,7 +72,11 @@ def gather(
 
 def _links(con: duckdb.DuckDBPyConnection, best: Candidate, scored: list[Candidate], edges: list[Edge]) -> list[int]:
     """Other first-hand rows of the same place and time, or that a rule ties to the cause."""
-    tied = {e.effect for e in edges if e.cause == best.episode and e.rule.startswith(("F7", "F9", "F10", "F13", "F16", "E5"))}
+    tied = {
+        e.effect
+        for e in edges
+        if e.cause == best.episode and e.rule.startswith(("F7", "F9", "F10", "F13", "F16", "E5"))
+    }
     tied |= {e.cause for e in edges if e.effect == best.episode and e.rule.startswith(("F7", "F10", "F13"))}
     ids: list[int] = []
     for c in scored:
@@ -72,16 +91,24 @@ def _links(con: duckdb.DuckDBPyConnection, best: Candidate, scored: list[Candida
 
 def _effects(con: duckdb.DuckDBPyConnection, best: Candidate, edges: list[Edge], times: JobTimes) -> list[int]:
     """First rows of what a rule says followed, and the first line by which the job knew."""
-    episodes = [e.effect for e in sorted(edges, key=lambda e: (-e.strength, abs(e.lag_s), e.effect)) if e.cause == best.episode and not e.rule.startswith(("F7", "F9", "F10", "F16", "E5"))]
+    episodes = [
+        e.effect
+        for e in sorted(edges, key=lambda e: (-e.strength, abs(e.lag_s), e.effect))
+        if e.cause == best.episode and not e.rule.startswith(("F7", "F9", "F10", "F16", "E5"))
+    ]
     names: dict[str, int] = {}
-    for row in con.execute("SELECT episode, event, event_id, first_ts FROM episodes WHERE episode IN (SELECT unnest(?)) ORDER BY first_ts NULLS LAST, episode", [episodes[:200]]).fetchall():
+    for row in con.execute(
+        "SELECT episode, event, event_id, first_ts FROM episodes WHERE episode IN (SELECT unnest(?)) ORDER BY first_ts NULLS LAST, episode",
+        [episodes[:200]],
+    ).fetchall():
         names.setdefault(row[1], int(row[2]))
     ids = list(names.values())[:MAX_EFFECT]
     if not ids and times.detected is not None and best.tier != "victim":
-        row = con.execute("""
+        known = con.execute(
+            """
             SELECT event_id FROM events WHERE coalesce(ts_aligned, ts) = ? AND severity IN ('error', 'fatal') AND source IN ('nccl', 'torch', 'scheduler')
-            ORDER BY event_id LIMIT 1""", [times.detected]).fetchone()
-        ids = [int(row[0])] if row else []
+            ORDER BY event_id LIMIT 1""",
+            [times.detected],
+        ).fetchone()
+        ids = [int(known[0])] if known else []
     return [i for i in ids if i != best.event_id]
-
-

@@ -10,11 +10,11 @@ import duckdb
 from postmortem.analysis.bill import bill, fill_attempts, job_gpus, world_size
 from postmortem.analysis.candidates import load_candidates, load_edges, score
 from postmortem.analysis.derived import mismatch, slow_queue_pairs, slow_ranks
-from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss
+from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss, Outcome
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
-from postmortem.decoders import expand_hostlist
 from postmortem.analysis.windows import JobTimes, job_times
+from postmortem.decoders import expand_hostlist
 from postmortem.tables.settle import statements
 
 EXPECTED_SOURCES = ("kernel", "nccl", "torch", "trainer", "switch", "scheduler")
@@ -50,25 +50,39 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     loss = bill(con, times, end, found[0] if found else None, price)
     _store(con, found, loss)
     return Analysis(
-        bundle=bundle, job=_job(con, times, end.outcome), verdict=verdict, findings=tuple(found), survived=survived(scored), loss=loss,
-        slow_ranks=tuple(r for d in derived for r in d.ranks), slow_queue_pairs=tuple(q for d in derived for q in d.queue_pairs),
-        coverage=_coverage(con, sources), clocks=_clocks(con), detected=times.detected, last_progress=times.last_progress,
+        bundle=bundle,
+        job=_job(con, times, end.outcome),
+        verdict=verdict,
+        findings=tuple(found),
+        survived=survived(scored),
+        loss=loss,
+        slow_ranks=tuple(r for d in derived for r in d.ranks),
+        slow_queue_pairs=tuple(q for d in derived for q in d.queue_pairs),
+        coverage=_coverage(con, sources),
+        clocks=_clocks(con),
+        detected=times.detected,
+        last_progress=times.last_progress,
     )
 
 
 def _list_nodes(con: duckdb.DuckDBPyConnection) -> None:
     """Temporary table `listed_nodes`: the scheduler's node lists, expanded (`node-[01-03]`)."""
     con.execute("CREATE TEMP TABLE listed_nodes (host VARCHAR)")
-    for (value,) in con.execute("SELECT DISTINCT value FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL ORDER BY value LIMIT 100").fetchall():
+    for (value,) in con.execute(
+        "SELECT DISTINCT value FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL ORDER BY value LIMIT 100"
+    ).fetchall():
         con.execute("INSERT INTO listed_nodes SELECT unnest(?)", [expand_hostlist(value)])
 
 
 def _mark_window(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
     low, high = times.window
-    con.execute("UPDATE episodes SET in_window = CASE WHEN first_ts IS NULL THEN NULL ELSE coalesce(last_ts >= ?, true) AND coalesce(first_ts <= ?, true) END", [low, high])
+    con.execute(
+        "UPDATE episodes SET in_window = CASE WHEN first_ts IS NULL THEN NULL ELSE coalesce(last_ts >= ?, true) AND coalesce(first_ts <= ?, true) END",
+        [low, high],
+    )
 
 
-def _job(con: duckdb.DuckDBPyConnection, times: JobTimes, outcome: str) -> Job:
+def _job(con: duckdb.DuckDBPyConnection, times: JobTimes, outcome: Outcome) -> Job:
     gpus, low, high = job_gpus(con)
     hosts = con.execute("SELECT count(*) FROM job_nodes").fetchone()
     step = con.execute("SELECT max(step) FROM steps WHERE is_main AND attempt = ?", [times.attempt]).fetchone()
@@ -79,17 +93,30 @@ def _job(con: duckdb.DuckDBPyConnection, times: JobTimes, outcome: str) -> Job:
           WHEN regexp_matches(text, 'train_step_timing') THEN 'nemo' END AS f, count(*)
         FROM events WHERE event = 'train.step' GROUP BY 1 HAVING f IS NOT NULL ORDER BY 2 DESC, 1 LIMIT 1""").fetchone()
     return Job(
-        name=name[0] if name else None, start=times.start, end=times.end, outcome=outcome, world_size=world_size(con), gpus=gpus, gpus_lo=low, gpus_hi=high,  # type: ignore[arg-type]
-        hosts=int(hosts[0]) if hosts and hosts[0] else None, last_step=int(step[0]) if step and step[0] is not None else None, framework=frame[0] if frame else None,
+        name=name[0] if name else None,
+        start=times.start,
+        end=times.end,
+        outcome=outcome,
+        world_size=world_size(con),
+        gpus=gpus,
+        gpus_lo=low,
+        gpus_hi=high,
+        hosts=int(hosts[0]) if hosts and hosts[0] else None,
+        last_step=int(step[0]) if step and step[0] is not None else None,
+        framework=frame[0] if frame else None,
     )
 
 
 def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str]) -> Coverage:
-    row = con.execute("SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(lines), 0), coalesce(sum(events), 0) FROM coverage").fetchone()
+    row = con.execute(
+        "SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(lines), 0), coalesce(sum(events), 0) FROM coverage"
+    ).fetchone()
     assert row is not None
     odd = con.execute("SELECT file, line, why FROM odd_lines ORDER BY file, line, why LIMIT 200").fetchall()
     missing = tuple(s for s in EXPECTED_SOURCES if s not in sources)
-    return Coverage(int(row[0]), int(row[1]), int(row[2]), int(row[3]), tuple((f, int(n), w) for f, n, w in odd), missing)
+    return Coverage(
+        int(row[0]), int(row[1]), int(row[2]), int(row[3]), tuple((f, int(n), w) for f, n, w in odd), missing
+    )
 
 
 def _clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
@@ -98,7 +125,9 @@ def _clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
         SELECT h.host, NULL, NULL, format('{}{:02d}:{:02d}', CASE WHEN coalesce(z.zone_s, c.zone_s) < 0 THEN '-' ELSE '+' END, abs(coalesce(z.zone_s, c.zone_s)) // 3600, abs(coalesce(z.zone_s, c.zone_s)) % 3600 // 60),
                coalesce(z.basis, CASE WHEN c.zone_s <> 0 THEN 'as most hosts of the bundle' ELSE 'assumed' END)
         FROM hosts h LEFT JOIN host_zone z ON z.clock_host = h.host CROSS JOIN common_zone c ORDER BY h.host""")
-    rows = con.execute("SELECT host, offset_ms, uncertainty_ms, zone, basis FROM clocks ORDER BY host LIMIT 500").fetchall()
+    rows = con.execute(
+        "SELECT host, offset_ms, uncertainty_ms, zone, basis FROM clocks ORDER BY host LIMIT 500"
+    ).fetchall()
     return tuple(Clock(*r) for r in rows)
 
 
@@ -106,8 +135,16 @@ def _store(con: duckdb.DuckDBPyConnection, found: list[Finding], loss: Loss) -> 
     """Fill findings, evidence and losses."""
     for number, f in enumerate(found, 1):
         culprit = json.dumps({k: v for k, v in asdict(f.culprit).items() if v not in (None, (), [])}, sort_keys=True)
-        con.execute("INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [number, f.cause, f.confidence, culprit, f.onset, f.onset_lo, f.onset_hi, f.summary])
+        con.execute(
+            "INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [number, f.cause, f.confidence, culprit, f.onset, f.onset_lo, f.onset_hi, f.summary],
+        )
         for e in f.evidence:
-            con.execute("INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)", [number, e.role, e.file, e.line, e.ts, e.text, e.event_id])
+            con.execute(
+                "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [number, e.role, e.file, e.line, e.ts, e.text, e.event_id],
+            )
     for b in loss.bins:
-        con.execute("INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)", [b.bin, b.lo_s, b.best_s, b.hi_s, b.basis, b.is_lost])
+        con.execute(
+            "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)", [b.bin, b.lo_s, b.best_s, b.hi_s, b.basis, b.is_lost]
+        )

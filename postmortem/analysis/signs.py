@@ -50,7 +50,8 @@ def _data(name: str) -> dict[str, Any]:
 def load_symptoms() -> tuple[Symptom, ...]:
     """All symptoms of symptoms.toml, in order."""
     return tuple(
-        Symptom(s["cause"], tuple(s["events"]), s["tier"], float(s["weight"]), s.get("where", "true")) for s in _data("symptoms.toml")["symptom"]
+        Symptom(s["cause"], tuple(s["events"]), s["tier"], float(s["weight"]), s.get("where", "true"))
+        for s in _data("symptoms.toml")["symptom"]
     )
 
 
@@ -76,8 +77,15 @@ def load_rules(times: JobTimes) -> tuple[Rule, ...]:
     names = {"t_retry": times.t_retry_s, "watchdog": times.watchdog_s}
     return tuple(
         Rule(
-            r["name"], tuple(r["cause"]), tuple(r["effect"]), r["relation"], seconds(r["lo_s"], names), seconds(r["hi_s"], names),
-            float(r["strength"]), r.get("cause_where", "true"), r.get("effect_where", "true"),
+            r["name"],
+            tuple(r["cause"]),
+            tuple(r["effect"]),
+            r["relation"],
+            seconds(r["lo_s"], names),
+            seconds(r["hi_s"], names),
+            float(r["strength"]),
+            r.get("cause_where", "true"),
+            r.get("effect_where", "true"),
         )
         for r in _data("rules.toml")["rule"]
     )
@@ -89,7 +97,9 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def find_signs(con: duckdb.DuckDBPyConnection) -> None:
     """Temporary table `signs`: one row per event and symptom it shows (event_id, cause, tier, weight)."""
-    con.execute("CREATE TEMP TABLE notable_events AS SELECT e.* FROM events e SEMI JOIN episode_rows r ON r.event_id = e.event_id")
+    con.execute(
+        "CREATE TEMP TABLE notable_events AS SELECT e.* FROM events e SEMI JOIN episode_rows r ON r.event_id = e.event_id"
+    )
     con.execute("CREATE TEMP TABLE signs (event_id BIGINT, cause VARCHAR, tier VARCHAR, weight DOUBLE)")
     parts = [
         f"SELECT event_id, '{s.cause}', '{s.tier}', {s.weight} FROM notable_events WHERE event IN ({_listed(s.events)}) AND ({s.where})"
@@ -106,18 +116,22 @@ def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
     """
     for rule in load_rules(times):
         same = {
-            "host": "c.host = e.host", "job": "true",
+            "host": "c.host = e.host",
+            "job": "true",
             "device": "c.host = e.host AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
             "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
         }[rule.relation]
-        con.execute(f"""
+        con.execute(
+            f"""
             INSERT INTO edges
             WITH c AS (SELECT * FROM episodes WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND first_ts IS NOT NULL AND in_job IS DISTINCT FROM false),
                  e AS (SELECT * FROM episodes WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where}) AND first_ts IS NOT NULL)
             SELECT c.episode, e.episode, ?, epoch_us(e.first_ts - c.first_ts) / 1e6, {rule.strength}
             FROM c JOIN e ON c.episode <> e.episode AND {same}
              AND e.first_ts BETWEEN c.first_ts + to_microseconds({int((rule.lo_s - SKEW_S / 5) * 1e6)}) AND c.first_ts + to_microseconds({int((rule.hi_s + SKEW_S / 5) * 1e6)})
-            ORDER BY 1, 2""", [rule.name])
+            ORDER BY 1, 2""",
+            [rule.name],
+        )
 
 
 def create_macros(con: duckdb.DuckDBPyConnection) -> None:

@@ -42,7 +42,16 @@ def _fill(text: str, culprit: Culprit) -> str | None:
     """`text` with the culprit's names; None when a name it needs is not known."""
     names = {n: getattr(culprit, n) for n in ("host", "pci", "dev", "switch", "switch_port", "rank", "qpn", "peer")}
     needed = [n for n in names if "{" + n + "}" in text]
-    fallback = {"host": "the host", "pci": "the device", "dev": "the NIC", "switch": "the switch", "switch_port": "port", "rank": "the late rank", "qpn": "", "peer": "that serves it"}
+    fallback = {
+        "host": "the host",
+        "pci": "the device",
+        "dev": "the NIC",
+        "switch": "the switch",
+        "switch_port": "port",
+        "rank": "the late rank",
+        "qpn": "",
+        "peer": "that serves it",
+    }
     return text.format(**{n: names[n] if names[n] is not None else fallback[n] for n in needed})
 
 
@@ -53,7 +62,9 @@ def title(cause: str) -> str:
 
 def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:
     """What to do next for a cause, with the culprit's names filled in."""
-    return tuple(" ".join(filled.split()) for t in cause_texts().get(cause, {}).get("next", []) if (filled := _fill(t, culprit)))
+    return tuple(
+        " ".join(filled.split()) for t in cause_texts().get(cause, {}).get("next", []) if (filled := _fill(t, culprit))
+    )
 
 
 def collect(cause: str) -> tuple[str, ...]:
@@ -73,7 +84,9 @@ def describe(culprit: Culprit) -> str:
     if culprit.qpn is not None:
         parts.append(f"queue pair {culprit.qpn}")
     if culprit.rank is not None and not culprit.dev:
-        parts.append("ranks " + ", ".join(map(str, culprit.ranks[:8])) if len(culprit.ranks) > 1 else f"rank {culprit.rank}")
+        parts.append(
+            "ranks " + ", ".join(map(str, culprit.ranks[:8])) if len(culprit.ranks) > 1 else f"rank {culprit.rank}"
+        )
     if culprit.host:
         parts.append(f"on {culprit.host}" if parts else culprit.host)
     if culprit.switch and culprit.host:
@@ -86,7 +99,9 @@ def describe(culprit: Culprit) -> str:
 def _failed_before(scored: list[Candidate], when: datetime) -> bool:
     """Something of the job's own failed in the quarter of an hour before `when`: the end was not of free will."""
     return any(
-        c.p >= 0.55 and c.tier in {"direct", "told", "own"} and c.cause not in LIFECYCLE | SLOW | {"congestion", "numeric"}
+        c.p >= 0.55
+        and c.tier in {"direct", "told", "own"}
+        and c.cause not in LIFECYCLE | SLOW | {"congestion", "numeric"}
         and (c.first is None or when - timedelta(minutes=15) <= c.first <= when + timedelta(seconds=3))
         for c in scored
     )
@@ -96,21 +111,30 @@ def ending(con: duckdb.DuckDBPyConnection, times: JobTimes, scored: list[Candida
     """How the attempt ended, from its last lifecycle row and from what failed before it."""
     after = times.last_progress or datetime(1970, 1, 1)
     before = times.next_start or datetime(2100, 1, 1)
-    done = con.execute("""
+    done = con.execute(
+        """
         SELECT event_id FROM events WHERE (ts IS NULL OR (ts >= ? AND ts < ?)) AND
          ((event = 'train.end' AND severity = 'info' AND NOT regexp_matches(coalesce(text, ''), '(?i)SIGTERM|signal')) OR
           (event = 'job.end' AND (upper(value) = 'COMPLETED' OR (exit_code = 0 AND severity = 'info') OR regexp_matches(coalesce(text, ''), '(?i)successfully completed|COMPLETED'))))
-        ORDER BY event_id LIMIT 1""", [after - timedelta(seconds=60), before]).fetchone()
-    life = con.execute("""
+        ORDER BY event_id LIMIT 1""",
+        [after - timedelta(seconds=60), before],
+    ).fetchone()
+    life = con.execute(
+        """
         SELECT event_id, event FROM events WHERE event IN ('job.cancelled', 'job.preempted', 'job.timeout') AND (ts IS NULL OR (ts >= ? AND ts < ?))
-         AND NOT regexp_matches(coalesce(text, ''), 'DUE TO TASK FAILURE') ORDER BY ts NULLS LAST, event_id LIMIT 1""", [after - timedelta(seconds=60), before]).fetchone()
+         AND NOT regexp_matches(coalesce(text, ''), 'DUE TO TASK FAILURE') ORDER BY ts NULLS LAST, event_id LIMIT 1""",
+        [after - timedelta(seconds=60), before],
+    ).fetchone()
     if done and times.detected is None and not times.has_failure:
         return Ending("completed", int(done[0]))
     if times.detected is not None or times.has_failure:
-        hang = con.execute("SELECT count(*) FROM events WHERE event IN ('torch.watchdog_timeout', 'torch.heartbeat_timeout')").fetchone()
+        hang = con.execute(
+            "SELECT count(*) FROM events WHERE event IN ('torch.watchdog_timeout', 'torch.heartbeat_timeout')"
+        ).fetchone()
         first = con.execute("SELECT ts FROM events WHERE event_id = ?", [life[0]]).fetchone() if life else None
-        free = first is not None and first[0] is not None and not _failed_before(scored, first[0])
-        if free and times.detected is not None and first[0] <= times.detected + timedelta(seconds=SKEW_S):
+        when = first[0] if first else None
+        in_time = when is not None and times.detected is not None and when <= times.detected + timedelta(seconds=SKEW_S)
+        if life and when is not None and in_time and not _failed_before(scored, when):
             return Ending("cancelled", int(life[0]))
         return Ending("hung" if hang and hang[0] and times.watchdog_onset else "crashed", None)
     if life:
@@ -143,13 +167,28 @@ def _culprit(con: duckdb.DuckDBPyConnection, best: Candidate, times: JobTimes) -
     if best.cause == "collective_hang":
         culprit = Culprit()
     else:
-        row = con.execute("SELECT min(peer) FROM events WHERE event = 'host.storage_stall' AND host = ? AND peer IS NOT NULL", [best.host]).fetchone()
+        row = con.execute(
+            "SELECT min(peer) FROM events WHERE event = 'host.storage_stall' AND host = ? AND peer IS NOT NULL",
+            [best.host],
+        ).fetchone()
         culprit = replace(culprit, peer=culprit.peer or (row[0] if row else None), pid=None)
     if not absent:
         return culprit
-    place = con.execute("SELECT node, gpu, pci, local_rank FROM ranks WHERE rank = ?", [absent[0]]).fetchone() if len(absent) == 1 else None
+    place = (
+        con.execute("SELECT node, gpu, pci, local_rank FROM ranks WHERE rank = ?", [absent[0]]).fetchone()
+        if len(absent) == 1
+        else None
+    )
     node = place[0] if place else culprit.host
-    return replace(culprit, rank=absent[0], ranks=absent, host=culprit.host or node, gpu=place[1] if place else None, pci=place[2] if place else None, local_rank=place[3] if place else None)
+    return replace(
+        culprit,
+        rank=absent[0],
+        ranks=absent,
+        host=culprit.host or node,
+        gpu=place[1] if place else None,
+        pci=place[2] if place else None,
+        local_rank=place[3] if place else None,
+    )
 
 
 def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: list[Finding]) -> Finding:
@@ -157,13 +196,27 @@ def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: 
     rows = event_rows(con, list(d.events), "cause")
     rows += [Evidence(file=f, line=n, text="", role="cause") for f, n in d.places]
     return Finding(
-        cause=d.cause, confidence=round(p, 4), culprit=d.culprit, summary=d.summary, evidence=tuple(rows), onset=d.onset, onset_lo=d.onset, onset_hi=d.onset,
-        chosen_over=tuple(Rival(o.cause, "it does not explain the slowdown" if d.cause in SLOW else "less evidence") for o in others[:3] if o.cause != d.cause),
-        next_steps=next_steps(d.cause, d.culprit), collect=collect(d.cause),
+        cause=d.cause,
+        confidence=round(p, 4),
+        culprit=d.culprit,
+        summary=d.summary,
+        evidence=tuple(rows),
+        onset=d.onset,
+        onset_lo=d.onset,
+        onset_hi=d.onset,
+        chosen_over=tuple(
+            Rival(o.cause, "it does not explain the slowdown" if d.cause in SLOW else "less evidence")
+            for o in others[:3]
+            if o.cause != d.cause
+        ),
+        next_steps=next_steps(d.cause, d.culprit),
+        collect=collect(d.cause),
     )
 
 
-def with_derived(con: duckdb.DuckDBPyConnection, found: list[Finding], derived: list[Derived], end: Ending) -> list[Finding]:
+def with_derived(
+    con: duckdb.DuckDBPyConnection, found: list[Finding], derived: list[Derived], end: Ending
+) -> list[Finding]:
     """Findings with the computed ones in their place.
 
     Slowness is a cause only where nothing failed first-hand: a job that was slow and was then cancelled died of what made
@@ -171,7 +224,10 @@ def with_derived(con: duckdb.DuckDBPyConnection, found: list[Finding], derived: 
     """
     out = list(found)
     for d in derived:
-        firm = max((f.confidence for f in found if f.cause not in LIFECYCLE | {"collective_hang"} and f.cause != d.cause), default=0.0)
+        firm = max(
+            (f.confidence for f in found if f.cause not in LIFECYCLE | {"collective_hang"} and f.cause != d.cause),
+            default=0.0,
+        )
         p = d.p
         if d.cause in SLOW:
             p *= 1.0 if end.outcome in {"cancelled", "completed", "unknown"} and firm < 0.6 else 0.4
@@ -182,28 +238,50 @@ def with_derived(con: duckdb.DuckDBPyConnection, found: list[Finding], derived: 
         if made.evidence:
             out.append(made)
     slow_first = any(f.cause in SLOW and f.confidence >= 0.7 for f in out)
-    return sorted(out, key=lambda f: (slow_first and f.cause in LIFECYCLE, -f.confidence if not (f.cause in LIFECYCLE and end.outcome == "cancelled" and not slow_first) else -2.0))[:MAX_FINDINGS]
+    return sorted(
+        out,
+        key=lambda f: (
+            slow_first and f.cause in LIFECYCLE,
+            -f.confidence if not (f.cause in LIFECYCLE and end.outcome == "cancelled" and not slow_first) else -2.0,
+        ),
+    )[:MAX_FINDINGS]
 
 
-def findings(con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending) -> list[Finding]:
+def findings(
+    con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending
+) -> list[Finding]:
     """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
     groups = _ordered(_by_cause([c for c in scored if c.p >= 0.12]), times, end)
     joined = {(e.cause, e.effect) for e in edges} | {(e.effect, e.cause) for e in edges}
     out: list[Finding] = []
     for number, group in enumerate(groups[:MAX_FINDINGS]):
         best = group[0]
-        rivals = [g[0] for i, g in enumerate(groups) if i != number and (best.episode, g[0].episode) not in joined and g[0].episode != best.episode]
+        rivals = [
+            g[0]
+            for i, g in enumerate(groups)
+            if i != number and (best.episode, g[0].episode) not in joined and g[0].episode != best.episode
+        ]
         rival = max((r.p for r in rivals if r.tier != "victim" and r.cause not in LIFECYCLE), default=0.0)
         p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
         culprit = _culprit(con, best, times)
         others = [g[0] for i, g in enumerate(groups) if i != number]
         begun = _onset(con, best, group, times)
         spread = timedelta(seconds=1)
-        out.append(Finding(
-            cause=best.cause, confidence=round(p, 4), culprit=culprit, summary=_sentence(best, culprit, times), evidence=gather(con, best, group, scored, edges, times),
-            onset=begun, onset_lo=begun - spread if begun else None, onset_hi=begun + spread if begun else None,
-            chosen_over=tuple(Rival(o.cause, _why(o, best)) for o in others[:4]), next_steps=next_steps(best.cause, culprit), collect=collect(best.cause),
-        ))
+        out.append(
+            Finding(
+                cause=best.cause,
+                confidence=round(p, 4),
+                culprit=culprit,
+                summary=_sentence(best, culprit, times),
+                evidence=gather(con, best, group, scored, edges, times),
+                onset=begun,
+                onset_lo=begun - spread if begun else None,
+                onset_hi=begun + spread if begun else None,
+                chosen_over=tuple(Rival(o.cause, _why(o, best)) for o in others[:4]),
+                next_steps=next_steps(best.cause, culprit),
+                collect=collect(best.cause),
+            )
+        )
     return [f for f in out if f.evidence]
 
 
@@ -211,7 +289,16 @@ def _onset(con: duckdb.DuckDBPyConnection, best: Candidate, group: list[Candidat
     """When it began; a hang begins when its first collective did, not when the waiting gave up (D1, D3)."""
     if best.cause != "collective_hang":
         # The first sign of the same cause on the same host within two minutes: the port fails before the device on it.
-        early = [c.first for c in group if c.first and best.first and c.host == best.host and c.relevance >= 0.3 and c.tier == best.tier and not c.is_borrowed]
+        early = [
+            c.first
+            for c in group
+            if c.first
+            and best.first
+            and c.host == best.host
+            and c.relevance >= 0.3
+            and c.tier == best.tier
+            and not c.is_borrowed
+        ]
         near = [t for t in early if best.first and timedelta(0) <= best.first - t <= timedelta(minutes=2)]
         return min(near, default=best.first)
     if times.watchdog_onset is not None:
@@ -266,14 +353,20 @@ def decide(found: list[Finding], end: Ending) -> Verdict:
     if end.outcome == "completed" and (best is None or best.confidence < 0.5):
         return Verdict("none", 0.9, Culprit(), "The job ended as planned; nothing went wrong.")
     if best is not None and best.confidence >= ESTABLISHED:
-        return Verdict(best.cause, best.confidence, best.culprit, best.summary, best.onset, best.onset_lo, best.onset_hi)
+        return Verdict(
+            best.cause, best.confidence, best.culprit, best.summary, best.onset, best.onset_lo, best.onset_hi
+        )
     guess = f" The best guess is {title(best.cause)}." if best else ""
     return Verdict("unknown", best.confidence if best else 0.0, Culprit(), f"The cause is not established.{guess}")
 
 
 def survived(scored: list[Candidate]) -> tuple[Survived, ...]:
     """Faults on the job's own parts that it lived through, earliest first, at most 20."""
-    rows = [c for c in scored if c.tier == "direct" and c.weight >= 0.5 and "progress after it" in c.why_not and c.in_job is not False]
+    rows = [
+        c
+        for c in scored
+        if c.tier == "direct" and c.weight >= 0.5 and "progress after it" in c.why_not and c.in_job is not False
+    ]
     rows.sort(key=lambda c: (c.first or datetime.max, c.episode))
     seen: dict[int, Survived] = {}
     for c in rows:

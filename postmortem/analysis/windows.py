@@ -9,9 +9,26 @@ from typing import Final
 import duckdb
 
 FAILURES: Final = (
-    "nccl.ib_completion_error", "nccl.remote_closed", "nccl.socket_error", "nccl.cuda_error", "nccl.system_error", "nccl.ib_verbs_error",
-    "nccl.mismatch", "nccl.abort", "torch.watchdog_timeout", "torch.watchdog_error", "torch.heartbeat_timeout", "torch.exception", "torch.cuda_error",
-    "torch.oom", "torch.store_error", "torch.collective_mismatch", "torch.abort", "process.signal", "process.exit", "torch.elastic_failure",
+    "nccl.ib_completion_error",
+    "nccl.remote_closed",
+    "nccl.socket_error",
+    "nccl.cuda_error",
+    "nccl.system_error",
+    "nccl.ib_verbs_error",
+    "nccl.mismatch",
+    "nccl.abort",
+    "torch.watchdog_timeout",
+    "torch.watchdog_error",
+    "torch.heartbeat_timeout",
+    "torch.exception",
+    "torch.cuda_error",
+    "torch.oom",
+    "torch.store_error",
+    "torch.collective_mismatch",
+    "torch.abort",
+    "process.signal",
+    "process.exit",
+    "torch.elastic_failure",
     "train.checkpoint_failed",
 )
 """Events by which a job knows that it is failing."""
@@ -50,9 +67,11 @@ class JobTimes:
 
 def retry_seconds(con: duckdb.DuckDBPyConnection) -> float:
     """T_retry = 4.096 µs · 2^timeout · retries from the job's environment, else the default of its NCCL version."""
-    found = dict(con.execute("""
+    found = dict(
+        con.execute("""
         SELECT code, max(try_cast(regexp_extract(value, '[0-9]+') AS INTEGER)) FROM events
-        WHERE event = 'nccl.env' AND code IN ('NCCL_IB_TIMEOUT', 'NCCL_IB_RETRY_CNT') GROUP BY code""").fetchall())
+        WHERE event = 'nccl.env' AND code IN ('NCCL_IB_TIMEOUT', 'NCCL_IB_RETRY_CNT') GROUP BY code""").fetchall()
+    )
     timeout, retries = found.get("NCCL_IB_TIMEOUT"), found.get("NCCL_IB_RETRY_CNT") or 7
     if timeout is None or not 1 <= timeout <= 31:
         row = con.execute("""
@@ -95,47 +114,94 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
     after = last - timedelta(seconds=30) if last else datetime(1970, 1, 1)
     before = following or datetime(2100, 1, 1)
     # A time borrowed from the line above only says "not before"; it counts where no failure has its own.
-    first_fail = _when(_one(con, f"""
+    first_fail = _when(
+        _one(
+            con,
+            f"""
         SELECT coalesce(min(coalesce(ts_aligned, ts)) FILTER (event_id NOT IN (FROM borrowed)), max(coalesce(ts_aligned, ts))) FROM events
-        WHERE event IN ({names}) AND severity IN ('error', 'fatal') AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""", [after, before])[0])
-    any_fail = bool(_one(con, f"SELECT count(*) FROM events WHERE event IN ({names}) AND severity IN ('error', 'fatal')")[0])
-    watchdog = _one(con, """
+        WHERE event IN ({names}) AND severity IN ('error', 'fatal') AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""",
+            [after, before],
+        )[0]
+    )
+    any_fail = bool(
+        _one(con, f"SELECT count(*) FROM events WHERE event IN ({names}) AND severity IN ('error', 'fatal')")[0]
+    )
+    watchdog = _one(
+        con,
+        """
         SELECT min(coalesce(ts_aligned, ts) - to_microseconds((elapsed_ms * 1000)::BIGINT)), max(timeout_ms) / 1000 FROM events
-        WHERE event = 'torch.watchdog_timeout' AND elapsed_ms IS NOT NULL AND (ts IS NULL OR ts < ?)""", [before])
+        WHERE event = 'torch.watchdog_timeout' AND elapsed_ms IS NOT NULL AND (ts IS NULL OR ts < ?)""",
+        [before],
+    )
     retry = retry_seconds(con)
-    network = _when(_one(con, """
+    network = _when(
+        _one(
+            con,
+            """
         SELECT min(coalesce(ts_aligned, ts)) FROM events WHERE event = 'nccl.ib_completion_error' AND status = '12'
-          AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""", [after, before])[0])
+          AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""",
+            [after, before],
+        )[0]
+    )
     step = _one(con, "SELECT median(step_time_ms) / 1000 FROM steps WHERE is_main AND attempt = ?", [attempt])[0]
     if step is None:
-        step = _one(con, """
+        step = _one(
+            con,
+            """
             SELECT median(d) FROM (SELECT epoch_ms(ts - lag(ts) OVER (ORDER BY step)) / 1000.0 / nullif(step - lag(step) OVER (ORDER BY step), 0) AS d
-            FROM steps WHERE is_main AND attempt = ?)""", [attempt])[0]
+            FROM steps WHERE is_main AND attempt = ?)""",
+            [attempt],
+        )[0]
     start, end = _span(con, last, following)
     return JobTimes(
-        attempt=attempt, start=start, end=end, last_progress=last, detected=first_fail, watchdog_onset=_when(watchdog[0]),
-        network_onset=network - timedelta(seconds=retry) if network else None, step_s=float(step) if isinstance(step, (int, float)) else None,
-        t_retry_s=retry, watchdog_s=float(watchdog[1]) if isinstance(watchdog[1], (int, float)) else DEFAULT_WATCHDOG_S,
-        next_start=following, has_failure=any_fail,
+        attempt=attempt,
+        start=start,
+        end=end,
+        last_progress=last,
+        detected=first_fail,
+        watchdog_onset=_when(watchdog[0]),
+        network_onset=network - timedelta(seconds=retry) if network else None,
+        step_s=float(step) if isinstance(step, (int, float)) else None,
+        t_retry_s=retry,
+        watchdog_s=float(watchdog[1]) if isinstance(watchdog[1], (int, float)) else DEFAULT_WATCHDOG_S,
+        next_start=following,
+        has_failure=any_fail,
     )
 
 
-def _span(con: duckdb.DuckDBPyConnection, last: datetime | None, following: datetime | None) -> tuple[datetime | None, datetime | None]:
+def _span(
+    con: duckdb.DuckDBPyConnection, last: datetime | None, following: datetime | None
+) -> tuple[datetime | None, datetime | None]:
     """Start and end of the allocation of that attempt: the scheduler's lines, else the first and last line of any rank."""
     limit = last or following or datetime(2100, 1, 1)
-    starts = _one(con, """
+    starts = _one(
+        con,
+        """
         WITH s AS (SELECT ts FROM events WHERE event = 'job.start' AND ts <= ? UNION ALL SELECT min(ts) FROM facts WHERE fact = 'pod.node' AND ts <= ?)
         SELECT min(ts) FROM s WHERE ts >= (SELECT max(ts) FROM s) - INTERVAL 10 SECOND""",
-        [limit, limit])[0]
-    ends = _one(con, """
+        [limit, limit],
+    )[0]
+    ends = _one(
+        con,
+        """
         SELECT min(ts) FROM events WHERE event IN ('job.end', 'job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail') AND source = 'scheduler'
-          AND event = 'job.end' AND ts >= ? AND ts < ?""", [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)])[0]
-    seen = _one(con, """
-        SELECT min(ts), max(ts) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR ts < ?)""", [following, following])
+          AND event = 'job.end' AND ts >= ? AND ts < ?""",
+        [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)],
+    )[0]
+    seen = _one(
+        con,
+        """
+        SELECT min(ts), max(ts) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR ts < ?)""",
+        [following, following],
+    )
     if ends is None:
-        later = _one(con, """
+        later = _one(
+            con,
+            """
             SELECT max(ts) FROM events WHERE source = 'scheduler' AND event IN ('job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail', 'process.exit')
-              AND ts >= ? AND ts < ?""", [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)])[0]
+              AND ts >= ? AND ts < ?""",
+            [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)],
+        )[0]
         tail = [t for t in (_when(seen[1]), _when(later)) if t]
         ends = max(tail) if tail else None
     return _when(starts) or _when(seen[0]), _when(ends)

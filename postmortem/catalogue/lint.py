@@ -80,14 +80,19 @@ def _check_patterns(messages: Sequence[Message]) -> None:
     """
     empty = pl.DataFrame({"t": [""]})
     for message in messages:
-        for key, pattern in [*(("pattern", p) for p in message.patterns), *([("each", message.each)] if message.each else [])]:
+        for key, pattern in [
+            *(("pattern", p) for p in message.patterns),
+            *([("each", message.each)] if message.each else []),
+        ]:
             try:
                 groups = empty.select(pl.col("t").str.extract_groups(pattern).alias("g")).unnest("g").columns
             except pl.exceptions.ComputeError as error:
                 raise refused(message, key, error) from error
             for name in groups:
                 if not name.isdigit() and not name.startswith("_") and name not in COLUMNS:
-                    raise DefinitionError(f"{message.file}: message {message.number}: unknown column {name}{nearest(name, COLUMNS)}")
+                    raise DefinitionError(
+                        f"{message.file}: message {message.number}: unknown column {name}{nearest(name, COLUMNS)}"
+                    )
 
 
 def lint(matcher: Matcher, only: Sequence[Message] | None = None) -> list[Complaint]:

@@ -26,13 +26,31 @@ MAX_TEXT: Final = 4096
 """Characters kept of a physical line as evidence."""
 
 HIT_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "file": pl.String, "line": pl.Int64, "offset": pl.Int64, "text": pl.String,
+    "file": pl.String,
+    "line": pl.Int64,
+    "offset": pl.Int64,
+    "text": pl.String,
 }
 ROW_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    **HIT_SCHEMA, "host": pl.String, "source": pl.String, "event": pl.String, "severity": pl.String, "message": pl.String,
-    **{c.name: POLARS_TYPES[c.type] for c in ENTITY}, **{c.name: POLARS_TYPES[c.type] for c in RAW_TIME},
-    "tag": pl.String, "headers": pl.String, "sub": pl.Int64, "is_fact": pl.Boolean, "definition": pl.Int64,
-    "record": pl.String, "continues": pl.String, "precedes": pl.String, "needs_parts": pl.Boolean, "unless": pl.String, "within": pl.Int64,
+    **HIT_SCHEMA,
+    "host": pl.String,
+    "source": pl.String,
+    "event": pl.String,
+    "severity": pl.String,
+    "message": pl.String,
+    **{c.name: POLARS_TYPES[c.type] for c in ENTITY},
+    **{c.name: POLARS_TYPES[c.type] for c in RAW_TIME},
+    "tag": pl.String,
+    "headers": pl.String,
+    "sub": pl.Int64,
+    "is_fact": pl.Boolean,
+    "definition": pl.Int64,
+    "record": pl.String,
+    "continues": pl.String,
+    "precedes": pl.String,
+    "needs_parts": pl.Boolean,
+    "unless": pl.String,
+    "within": pl.Int64,
 }
 """Columns of what `Matcher.recognise` gives: events and facts before their time is settled."""
 
@@ -58,7 +76,10 @@ class Matcher:
                 users[literal].append(number)
         self._literals: Final = sorted(users)
         self._users: Final = pl.DataFrame(
-            {"literal": [lit for lit in self._literals for _ in users[lit]], "definition": [n for lit in self._literals for n in users[lit]]},
+            {
+                "literal": [lit for lit in self._literals for _ in users[lit]],
+                "definition": [n for lit in self._literals for n in users[lit]],
+            },
             schema={"literal": pl.String, "definition": pl.Int64},
         )
 
@@ -83,7 +104,11 @@ class Matcher:
                 "text_host": [m.host_from == "text" for m in self.messages],
             },
             schema_overrides={
-                "definition": pl.Int64, "record": pl.String, "continues": pl.String, "precedes": pl.String, "unless": pl.String,
+                "definition": pl.Int64,
+                "record": pl.String,
+                "continues": pl.String,
+                "precedes": pl.String,
+                "unless": pl.String,
             },
         )
 
@@ -121,11 +146,18 @@ class Matcher:
         return unwrap(segments, peel).with_row_index("seg_id").with_columns(pl.col("seg_id").cast(pl.Int64))
 
     def _candidates(self, segments: pl.DataFrame) -> list[_Candidates]:
-        hay = pl.col("seg") + pl.lit("\n") + pl.when(pl.col("is_unwrapped")).then(pl.col("message")).otherwise(pl.lit(""))
+        hay = (
+            pl.col("seg") + pl.lit("\n") + pl.when(pl.col("is_unwrapped")).then(pl.col("message")).otherwise(pl.lit(""))
+        )
         pairs = (
             segments.select("seg_id", literal=hay.str.extract_many(self._literals, overlapping=True))
-            .explode("literal").drop_nulls().unique()
-            .join(self._users, on="literal").select("seg_id", "definition").unique().sort("definition", "seg_id")
+            .explode("literal")
+            .drop_nulls()
+            .unique()
+            .join(self._users, on="literal")
+            .select("seg_id", "definition")
+            .unique()
+            .sort("definition", "seg_id")
         )
         return [
             _Candidates(int(key[0]), part["seg_id"].to_list())
@@ -137,7 +169,9 @@ class Matcher:
         for kind in message.forbids:
             rows = rows.filter(~pl.col("headers").str.contains(f"|{kind}|", literal=True))
         if message.requires:
-            rows = rows.filter(pl.any_horizontal(pl.col("headers").str.contains(f"|{k}|", literal=True) for k in message.requires))
+            rows = rows.filter(
+                pl.any_horizontal(pl.col("headers").str.contains(f"|{k}|", literal=True) for k in message.requires)
+            )
         column = "message" if message.on == "message" else "seg"
         parts: list[pl.DataFrame] = []
         for pattern in message.patterns:
@@ -161,7 +195,9 @@ class Matcher:
 def refused(message: Message, key: str, error: Exception) -> DefinitionError:
     """The sentence for a pattern that polars does not take."""
     why = " ".join(str(error).split())
-    return DefinitionError(f"{message.file}: message {message.number}: `{key}` is no pattern that can be used: {why[:200]}")
+    return DefinitionError(
+        f"{message.file}: message {message.number}: `{key}` is no pattern that can be used: {why[:200]}"
+    )
 
 
 def _copied(message: Message, frame: pl.DataFrame) -> pl.DataFrame:
@@ -193,10 +229,16 @@ def _values(message: Message, groups: pl.DataFrame, matched: pl.DataFrame) -> pl
     frame = matched.select("seg_id").hstack(groups.get_columns()).with_columns(severity=severity)
     frame = frame.select("seg_id", "severity", *(convert(c, message.types.get(c)) for c in keep))
     constants = [
-        pl.lit(v).cast(ENTITY_TYPES.get(k, pl.String)).alias(k) for k, v in message.constants.items() if k in ENTITY_TYPES or k == "host"
+        pl.lit(v).cast(ENTITY_TYPES.get(k, pl.String)).alias(k)
+        for k, v in message.constants.items()
+        if k in ENTITY_TYPES or k == "host"
     ]
     fresh = [c for c in constants if c.meta.output_name() not in frame.columns]
-    filled = [pl.coalesce(pl.col(c.meta.output_name()), c).alias(c.meta.output_name()) for c in constants if c.meta.output_name() in frame.columns]
+    filled = [
+        pl.coalesce(pl.col(c.meta.output_name()), c).alias(c.meta.output_name())
+        for c in constants
+        if c.meta.output_name() in frame.columns
+    ]
     frame = frame.with_columns([*fresh, *filled])
     texts = [c for c in frame.columns if frame.schema[c] == pl.String and c != "severity"]
     frame = frame.with_columns(pl.when(pl.col(c).str.len_bytes() > 0).then(pl.col(c)).alias(c) for c in texts)
@@ -207,7 +249,11 @@ def _expand(pattern: str, message: Message, frame: pl.DataFrame, segments: pl.Da
     """One row per match of `each` in the message; `sub` counts them, `shift` is where they begin in it."""
     texts = segments["message"].gather(frame["seg_id"])
     many = frame.with_columns(_text=texts).with_columns(_part=pl.col("_text").str.extract_all(pattern))
-    many = many.filter(pl.col("_part").list.len() > 0).with_columns(sub=pl.int_ranges(0, pl.col("_part").list.len())).explode("_part", "sub")
+    many = (
+        many.filter(pl.col("_part").list.len() > 0)
+        .with_columns(sub=pl.int_ranges(0, pl.col("_part").list.len()))
+        .explode("_part", "sub")
+    )
     if not many.height:
         return many.drop("_text", "_part").with_columns(shift=pl.lit(0, dtype=pl.Int64))
     groups = _groups(many["_part"], pattern)
@@ -226,8 +272,18 @@ def _winners(rows: pl.DataFrame, about: pl.DataFrame, segments: pl.DataFrame) ->
     won = rows.join(claims.select("seg_id", "definition"), on=["seg_id", "definition"], how="semi")
     rows = pl.concat([won, rows.filter(pl.col("also"))]).filter(pl.col("event") != "none")
     headers = segments.select(
-        "seg_id", "file", "line", "text", "message", "tag", "headers", pl.col("offset"), *(pl.col(c).alias(f"_{c}") for c in _FROM_HEADER),
-        "uptime_s", *(c.name for c in RAW_TIME), lead=pl.col("seg").str.len_bytes().cast(pl.Int64) - pl.col("message").str.len_bytes().cast(pl.Int64),
+        "seg_id",
+        "file",
+        "line",
+        "text",
+        "message",
+        "tag",
+        "headers",
+        pl.col("offset"),
+        *(pl.col(c).alias(f"_{c}") for c in _FROM_HEADER),
+        "uptime_s",
+        *(c.name for c in RAW_TIME),
+        lead=pl.col("seg").str.len_bytes().cast(pl.Int64) - pl.col("message").str.len_bytes().cast(pl.Int64),
     )
     if "uptime_s" in rows.columns:
         rows = rows.drop("uptime_s")
@@ -235,7 +291,9 @@ def _winners(rows: pl.DataFrame, about: pl.DataFrame, segments: pl.DataFrame) ->
     for name in _FROM_HEADER:
         header = pl.when(~pl.col("text_host")).then(pl.col(f"_{name}")) if name == "host" else pl.col(f"_{name}")
         rows = rows.with_columns((pl.coalesce(pl.col(name), header) if name in rows.columns else header).alias(name))
-    rows = rows.with_columns(offset=pl.col("offset") + pl.when(pl.col("shift") > 0).then(pl.col("lead") + pl.col("shift")).otherwise(0))
+    rows = rows.with_columns(
+        offset=pl.col("offset") + pl.when(pl.col("shift") > 0).then(pl.col("lead") + pl.col("shift")).otherwise(0)
+    )
     missing = [pl.lit(None, dtype=t).alias(n) for n, t in ROW_SCHEMA.items() if n not in rows.columns]
     rows = rows.with_columns(missing).select(pl.col(n).cast(t) for n, t in ROW_SCHEMA.items())
     return rows.sort("file", "line", "offset", "sub", "definition", maintain_order=True)

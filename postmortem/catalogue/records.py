@@ -15,8 +15,8 @@ def merge_records(rows: pl.DataFrame) -> pl.DataFrame:
 
     A continuation belongs to the nearest earlier row of the same file whose definition begins that
     record, at most `within` lines above (`precedes`: the nearest later row, as far below). What the
-    beginning states itself is kept, its time too; of several continuations the first that states a
-    field wins. Continuations without a beginning are dropped, so are beginnings that need parts and
+    beginning states itself is kept, its time too; of several that state a field the one nearest to the
+    beginning wins. Continuations without a beginning are dropped, so are beginnings that need parts and
     have none, and rows that a more telling line below replaces (`unless`).
     """
     is_part = pl.col("continues").is_not_null() | pl.col("precedes").is_not_null()
@@ -51,7 +51,11 @@ def _fill(keep: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
     names = [*ENTITY_TYPES, "host"]
     below = pl.col("continues").is_not_null()
     merged = (
-        joined.sort("_id", "line")
+        joined.with_columns(
+            _away=(pl.col("line") - pl.col("_begin")).abs(),
+            _back=pl.when(below).then(0).otherwise(-pl.col("offset")),
+        )
+        .sort("_id", "_away", "_back", maintain_order=True)
         .group_by("_id", maintain_order=True)
         .agg(
             *(pl.col(n).drop_nulls().first() for n in names),

@@ -10,15 +10,47 @@ import polars as pl
 from postmortem.schema import ENTITY, Column
 
 POLARS_TYPES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "VARCHAR": pl.String, "BIGINT": pl.Int64, "INTEGER": pl.Int32, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean,
+    "VARCHAR": pl.String,
+    "BIGINT": pl.Int64,
+    "INTEGER": pl.Int32,
+    "DOUBLE": pl.Float64,
+    "BOOLEAN": pl.Boolean,
     "TIMESTAMP": pl.Datetime("us"),
 }
 SIGNALS: Final[dict[str, int]] = {
-    "hangup": 1, "interrupt": 2, "quit": 3, "illegal instruction": 4, "trace/breakpoint trap": 5, "aborted": 6, "abort": 6,
-    "bus error": 7, "floating point exception": 8, "killed": 9, "segmentation fault": 11, "segfault": 11, "broken pipe": 13,
-    "alarm clock": 14, "terminated": 15, "sighup": 1, "sigint": 2, "sigquit": 3, "sigill": 4, "sigtrap": 5, "sigabrt": 6,
-    "sigbus": 7, "sigfpe": 8, "sigkill": 9, "sigusr1": 10, "sigsegv": 11, "sigusr2": 12, "sigpipe": 13, "sigalrm": 14,
-    "sigterm": 15, "sigcont": 18, "sigstop": 19, "sigxcpu": 24,
+    "hangup": 1,
+    "interrupt": 2,
+    "quit": 3,
+    "illegal instruction": 4,
+    "trace/breakpoint trap": 5,
+    "aborted": 6,
+    "abort": 6,
+    "bus error": 7,
+    "floating point exception": 8,
+    "killed": 9,
+    "segmentation fault": 11,
+    "segfault": 11,
+    "broken pipe": 13,
+    "alarm clock": 14,
+    "terminated": 15,
+    "sighup": 1,
+    "sigint": 2,
+    "sigquit": 3,
+    "sigill": 4,
+    "sigtrap": 5,
+    "sigabrt": 6,
+    "sigbus": 7,
+    "sigfpe": 8,
+    "sigkill": 9,
+    "sigusr1": 10,
+    "sigsegv": 11,
+    "sigusr2": 12,
+    "sigpipe": 13,
+    "sigalrm": 14,
+    "sigterm": 15,
+    "sigcont": 18,
+    "sigstop": 19,
+    "sigxcpu": 24,
 }
 """Signal numbers by the names and by the words of strsignal(3), lower case, Linux on x86-64 and arm64."""
 
@@ -34,6 +66,11 @@ ENTITY_TYPES: Final = polars_schema(ENTITY)
 def _number(text: pl.Expr) -> pl.Expr:
     value = text.str.strip_chars(" ,").str.replace_all(",", "").cast(pl.Float64, strict=False)
     return pl.when(value.is_finite()).then(value)
+
+
+def _period(text: pl.Expr) -> pl.Expr:
+    rate = _number(text)
+    return pl.when(rate > 0).then(1000 / rate)
 
 
 def _integer(text: pl.Expr) -> pl.Expr:
@@ -58,7 +95,12 @@ def _pci(text: pl.Expr) -> pl.Expr:
     bus = low.str.extract(shape, 2)
     return pl.when(bus.is_not_null()).then(
         pl.concat_str(
-            _domain(low.str.extract(shape, 1)), pl.lit(":"), bus, pl.lit(":"), low.str.extract(shape, 3), pl.lit("."),
+            _domain(low.str.extract(shape, 1)),
+            pl.lit(":"),
+            bus,
+            pl.lit(":"),
+            low.str.extract(shape, 3),
+            pl.lit("."),
             low.str.extract(shape, 4).fill_null("0"),
         )
     )
@@ -69,16 +111,24 @@ def _busid(text: pl.Expr) -> pl.Expr:
     digits = text.str.to_lowercase().str.strip_prefix("0x").str.pad_start(6, "0")
     size = digits.str.len_chars()
     return pl.concat_str(
-        _domain(digits.str.slice(0, size - 5)), pl.lit(":"), digits.str.slice(size - 5, 2), pl.lit(":"),
-        digits.str.slice(size - 3, 2), pl.lit("."), digits.str.slice(size - 1, 1),
+        _domain(digits.str.slice(0, size - 5)),
+        pl.lit(":"),
+        digits.str.slice(size - 5, 2),
+        pl.lit(":"),
+        digits.str.slice(size - 3, 2),
+        pl.lit("."),
+        digits.str.slice(size - 1, 1),
     )
 
 
 def _op(text: pl.Expr) -> pl.Expr:
     """Collective names of NCCL, PyTorch and gloo in the vocabulary's spelling."""
     name = text.str.to_lowercase().str.replace(r"^(?:nccl|gloo|xccl|ucc|mpi):", "").str.replace(r"^nccl", "")
-    return name.str.replace_all("_", "").str.replace(r"^(alltoall|allgather|reducescatter)v$", "${1}").str.replace(r"(?:base|oop|coalesced|intotensor|tensor)$", "").replace(
-        {"": "coalesced", "allreducebarrier": "allreduce"}
+    return (
+        name.str.replace_all("_", "")
+        .str.replace(r"^(alltoall|allgather|reducescatter)v$", "${1}")
+        .str.replace(r"(?:base|oop|coalesced|intotensor|tensor)$", "")
+        .replace({"": "coalesced", "allreducebarrier": "allreduce"})
     )
 
 
@@ -104,6 +154,7 @@ CONVERTERS: Final[dict[str, Callable[[pl.Expr], pl.Expr]]] = {
     "op": _op,
     "seconds": lambda e: _number(e) * 1000,
     "minutes": lambda e: _number(e) * 60_000,
+    "per_second": _period,
     "addr": _address,
     "signal": _signal,
     "bool": lambda e: e.str.to_lowercase().is_in(["1", "true", "yes", "y"]),

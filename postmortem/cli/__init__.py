@@ -10,7 +10,6 @@ from postmortem import __version__
 from postmortem.errors import PostmortemError
 
 
-
 class _Verbs(click.Group):
     """Loads a verb's module only when it is asked for, so that --help stays cheap."""
 

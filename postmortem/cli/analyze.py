@@ -21,25 +21,57 @@ def _progress(quiet: bool) -> Callable[[int, int, int], None] | None:
 
     def show(done: int, total: int, members: int) -> None:
         share = 100 * done // total if total else 100
-        click.echo(f"\r  read {done / 1e6:,.0f} of {total / 1e6:,.0f} MB ({share} %), {members:,} files ", nl=share >= 100, err=True)
+        click.echo(
+            f"\r  read {done / 1e6:,.0f} of {total / 1e6:,.0f} MB ({share} %), {members:,} files ",
+            nl=share >= 100,
+            err=True,
+        )
 
     return show
 
 
 @click.command("analyze")
 @click.argument("bundle", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", "html", type=click.Path(path_type=Path), help="HTML report; default: the bundle's name in this folder.")
+@click.option(
+    "-o",
+    "--output",
+    "html",
+    type=click.Path(path_type=Path),
+    help="HTML report; default: the bundle's name in this folder.",
+)
 @click.option("--db", type=click.Path(path_type=Path), help="DuckDB file with all tables.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="What stdout gets; json writes no file unless asked.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What stdout gets; json writes no file unless asked.",
+)
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
-@click.option("--parsers", multiple=True, type=click.Path(path_type=Path), help="Folder of your own format definitions; may be given again.")
+@click.option(
+    "--parsers",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder of your own format definitions; may be given again.",
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Worker processes; default: one per processor.")
-@click.option("--gpu-hour-price", type=click.FloatRange(min=0), help="Price of a GPU-hour; without it no money is printed.")
+@click.option(
+    "--gpu-hour-price", type=click.FloatRange(min=0), help="Price of a GPU-hour; without it no money is printed."
+)
 @click.option("--fail-on", type=click.Choice(["unknown"]), help="Exit 1 when the cause is not established.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 def command(
-    bundle: tuple[Path, ...], html: Path | None, db: Path | None, form: str, force: bool, parsers: tuple[Path, ...], workers: int | None,
-    gpu_hour_price: float | None, fail_on: str | None, quiet: bool,
+    bundle: tuple[Path, ...],
+    html: Path | None,
+    db: Path | None,
+    form: str,
+    force: bool,
+    parsers: tuple[Path, ...],
+    workers: int | None,
+    gpu_hour_price: float | None,
+    fail_on: str | None,
+    quiet: bool,
 ) -> int:
     """Say what killed the job whose logs are in BUNDLE: a folder, files, or an archive.
 
@@ -52,7 +84,9 @@ def command(
     from postmortem.incident import Options, bundle_name, open_incident
     from postmortem.report import document, terminal
 
-    options = Options(parsers=parsers, workers=workers, price=gpu_hour_price, context=form == "text" or html is not None)
+    options = Options(
+        parsers=parsers, workers=workers, price=gpu_hour_price, context=form == "text" or html is not None
+    )
     with open_incident(bundle, options, with_file=db is not None, progress=_progress(quiet)) as incident:
         analysis = incident.analysis
         if form == "text" and html is None and incident.is_readable:

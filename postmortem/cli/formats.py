@@ -59,7 +59,10 @@ def lint_formats(folder: Path | None) -> int:
     for complaint in complaints:
         click.echo(str(complaint))
     checked = own if own is not None else messages
-    click.echo(f"{len(checked)} messages, {sum(len(m.samples) for m in checked)} samples, {len(complaints)} complaints", err=True)
+    click.echo(
+        f"{len(checked)} messages, {sum(len(m.samples) for m in checked)} samples, {len(complaints)} complaints",
+        err=True,
+    )
     return 1 if complaints else 0
 
 
@@ -86,11 +89,22 @@ def try_format(definition: Path, log: Path) -> None:
                 lines += len(block.text)
                 index = block.text.str.contains(matcher.prefilter).arg_true()
                 where = index.to_numpy()
-                hits = pl.DataFrame({"line": where.astype("int64") + block.first_line, "offset": block.offsets[where], "text": block.text.gather(index)})
-                rows = merge_records(matcher.recognise(hits.select(pl.lit(member.name).alias("file"), "line", "offset", "text")))
+                hits = pl.DataFrame(
+                    {
+                        "line": where.astype("int64") + block.first_line,
+                        "offset": block.offsets[where],
+                        "text": block.text.gather(index),
+                    }
+                )
+                rows = merge_records(
+                    matcher.recognise(hits.select(pl.lit(member.name).alias("file"), "line", "offset", "text"))
+                )
                 for row in rows.to_dicts():
                     fields = {k: v for k, v in row.items() if v is not None and k in _FIELDS}
-                    click.echo(f"{row['file']}:{row['line']}: {row['event']} {row['severity']} " + " ".join(f"{k}={v}" for k, v in fields.items()))
+                    click.echo(
+                        f"{row['file']}:{row['line']}: {row['event']} {row['severity']} "
+                        + " ".join(f"{k}={v}" for k, v in fields.items())
+                    )
                     shown += 1
     click.echo(f"{shown} events in {lines} lines", err=True)
 

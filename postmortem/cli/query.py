@@ -22,8 +22,17 @@ MAX_CELL = 80
 @click.command("query")
 @click.argument("db_or_bundle", type=click.Path(path_type=Path))
 @click.argument("sql")
-@click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True, help="How rows are printed.")
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Write to this file; needed for parquet.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json", "parquet"]),
+    default="table",
+    show_default=True,
+    help="How rows are printed.",
+)
+@click.option(
+    "-o", "--output", "target", type=click.Path(path_type=Path), help="Write to this file; needed for parquet."
+)
 @click.option("--force", is_flag=True, help="Replace the output when it exists.")
 def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force: bool) -> None:
     """Run SQL on an incident: DB_OR_BUNDLE is a file that `analyze --db` wrote, or a bundle.
@@ -39,7 +48,9 @@ def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force:
 
     with database(db_or_bundle) as path:
         try:
-            con = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"} if form != "parquet" else {})
+            con = duckdb.connect(
+                str(path), read_only=True, config={"enable_external_access": "false"} if form != "parquet" else {}
+            )
         except duckdb.Error as error:
             raise UsageError(f"{db_or_bundle} can't be opened: {str(error).splitlines()[0]}") from error
         with con:
@@ -69,7 +80,12 @@ def _plain(value: Any) -> Any:
 
 
 def _json(names: list[str], rows: list[tuple[Any, ...]]) -> str:
-    return json.dumps([dict(zip(names, map(_plain, row), strict=True)) for row in rows], ensure_ascii=False, indent=1, default=str) + "\n"
+    return (
+        json.dumps(
+            [dict(zip(names, map(_plain, row), strict=True)) for row in rows], ensure_ascii=False, indent=1, default=str
+        )
+        + "\n"
+    )
 
 
 def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> str:
@@ -84,7 +100,10 @@ def table_text(names: list[str], rows: list[tuple[Any, ...]]) -> str:
     """Aligned columns; control characters shown as escapes, long cells cut."""
     cells = [[_cell(v) for v in row] for row in rows]
     widths = [max([len(n), *(len(r[i]) for r in cells)]) for i, n in enumerate(names)]
-    lines = ["  ".join(n.ljust(w) for n, w in zip(names, widths, strict=True)).rstrip(), "  ".join("-" * w for w in widths)]
+    lines = [
+        "  ".join(n.ljust(w) for n, w in zip(names, widths, strict=True)).rstrip(),
+        "  ".join("-" * w for w in widths),
+    ]
     lines += ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in cells]
     return "\n".join([*lines, f"({len(rows)} row{'' if len(rows) == 1 else 's'})"]) + "\n"
 

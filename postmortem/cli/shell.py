@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -61,15 +62,17 @@ def _prompt(path: Path) -> int:
 
     from postmortem.cli.query import table_text
 
-    try:
+    with suppress(ImportError):
         import readline  # noqa: F401 - gives input() editing and history
-    except ImportError:
-        pass
     statement = ""
     with duckdb.connect(str(path), read_only=True) as con:
         while True:
             try:
-                line = input("incident> " if not statement else "     ...> ") if sys.stdin.isatty() else next(sys.stdin, None)
+                line = (
+                    input("incident> " if not statement else "     ...> ")
+                    if sys.stdin.isatty()
+                    else next(sys.stdin, None)
+                )
             except EOFError:
                 return 0
             if line is None or (not statement and line.strip().lower() in {"exit", "quit", ".exit", ".quit", "\\q"}):

@@ -66,7 +66,7 @@ def _check(raw: bytes) -> None:
             if opcode.name not in OPCODES:
                 raise RefusedPickleError(f"refused: {opcode.name} at byte {position} is not plain data")
             # The unpickler's memo is an array as long as its largest index: 6 bytes could ask for 64 GB.
-            if opcode.name == "LONG_BINPUT" and argument > (position or 0):
+            if opcode.name == "LONG_BINPUT" and (not isinstance(argument, int) or argument > (position or 0)):
                 raise RefusedPickleError(DAMAGED)
             if count > MAX_OPCODES:
                 raise RefusedPickleError(f"refused: more than {MAX_OPCODES} items")

@@ -65,7 +65,9 @@ def _block(data: bytes, offset: int, line: int, cut: bool) -> Block:
     odd: list[tuple[int, str, str]] = []
     odd_count = 0
     if cut:
-        odd.append((line, f"line longer than {MAX_LINE} bytes, its end was skipped", data[:120].decode("utf-8", "replace")))
+        odd.append(
+            (line, f"line longer than {MAX_LINE} bytes, its end was skipped", data[:120].decode("utf-8", "replace"))
+        )
         odd_count = 1
     if data.isascii() and b"\0" not in data:
         return Block(_strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count)
@@ -74,7 +76,9 @@ def _block(data: bytes, offset: int, line: int, cut: bool) -> Block:
         # A damaged byte never turns into a line feed, so the lines stay the same lines.
         fixed = text.replace("\0", "").encode()
         series = _strings(fixed, _line_ends(fixed))
-        bad = pl.Series("bad", _strings(text.replace("\0", "\ufffd").encode(), _line_ends(text.replace("\0", "\ufffd").encode())))
+        bad = pl.Series(
+            "bad", _strings(text.replace("\0", "\ufffd").encode(), _line_ends(text.replace("\0", "\ufffd").encode()))
+        )
         flags = bad.str.contains("\ufffd", literal=True)
         odd_count += int(flags.sum())
         odd += [(line + int(i), "not valid text", str(series[int(i)])[:120]) for i in flags.arg_true()[:20]]

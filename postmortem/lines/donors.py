@@ -31,7 +31,9 @@ def inherit(rows: pl.DataFrame, given: pl.DataFrame | None) -> pl.DataFrame:
     The stamp is that of the nearest line above in the same file that has one; nothing is taken from
     below, since a file's first stamp may be hours after its first line.
     """
-    own = rows.filter(pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()).select("file", "line", *STAMPS)
+    own = rows.filter(pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()).select(
+        "file", "line", *STAMPS
+    )
     sources = [own]
     if given is not None and given.height:
         headers = peel(given["text"]).select(*STAMPS)
@@ -40,12 +42,21 @@ def inherit(rows: pl.DataFrame, given: pl.DataFrame | None) -> pl.DataFrame:
     has_own = pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()
     if rows.filter(~has_own).is_empty():
         return rows.with_columns(from_neighbour=pl.lit(False))
-    pool = pl.concat(sources, how="vertical_relaxed").unique(["file", "line"], keep="first", maintain_order=True).sort("line")
+    pool = (
+        pl.concat(sources, how="vertical_relaxed")
+        .unique(["file", "line"], keep="first", maintain_order=True)
+        .sort("line")
+    )
     bare = rows.with_row_index("_i").filter(~has_own).sort("line")
-    found = bare.select("_i", "file", "line").join_asof(pool, on="line", by="file", strategy="backward", check_sortedness=False).drop("file", "line")
+    found = (
+        bare.select("_i", "file", "line")
+        .join_asof(pool, on="line", by="file", strategy="backward", check_sortedness=False)
+        .drop("file", "line")
+    )
     merged = rows.with_row_index("_i").join(found, on="_i", how="left", suffix="_n", maintain_order="left")
     took = ~has_own & (pl.col("stamp_us_n").is_not_null() | pl.col("uptime_s_n").is_not_null())
     filled = merged.with_columns(
-        *(pl.when(took).then(pl.col(f"{n}_n")).otherwise(pl.col(n)).alias(n) for n in STAMPS), from_neighbour=took.fill_null(False)
+        *(pl.when(took).then(pl.col(f"{n}_n")).otherwise(pl.col(n)).alias(n) for n in STAMPS),
+        from_neighbour=took.fill_null(False),
     )
     return filled.select(*rows.columns, "from_neighbour")

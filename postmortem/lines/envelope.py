@@ -62,11 +62,21 @@ def _kubernetes(doc: dict[str, Any]) -> dict[str, Any]:
     """An Event object as `Reason: message`, with its node or pod."""
     about = doc.get("involvedObject") or doc.get("regarding") or {}
     about = about if isinstance(about, dict) else {}
-    stamp = next((m for k in ("lastTimestamp", "eventTime", "firstTimestamp", "deprecatedLastTimestamp") if (m := _micros(doc.get(k)))), None)
+    stamp = next(
+        (
+            m
+            for k in ("lastTimestamp", "eventTime", "firstTimestamp", "deprecatedLastTimestamp")
+            if (m := _micros(doc.get(k)))
+        ),
+        None,
+    )
     kind, name = about.get("kind"), _text(about.get("name"))
     return {
-        "message": f"{doc.get('reason')}: {_text(doc.get('message')) or _text(doc.get('note')) or ''}", "stamp": stamp,
-        "host": name if kind == "Node" else None, "pod": name if kind == "Pod" else None, "kind": "k8s_event",
+        "message": f"{doc.get('reason')}: {_text(doc.get('message')) or _text(doc.get('note')) or ''}",
+        "stamp": stamp,
+        "host": name if kind == "Node" else None,
+        "pod": name if kind == "Pod" else None,
+        "kind": "k8s_event",
     }
 
 
@@ -74,7 +84,13 @@ def _error_file(message: dict[str, Any]) -> dict[str, Any]:
     """The error file that torch's `@record` writes: the exception as printed, and when it was raised."""
     extra = message.get("extraInfo")
     stamp = _micros(extra.get("timestamp")) if isinstance(extra, dict) else None
-    return {"message": message["message"].rstrip("\r\n"), "stamp": stamp, "host": None, "pod": None, "kind": "error_file"}
+    return {
+        "message": message["message"].rstrip("\r\n"),
+        "stamp": stamp,
+        "host": None,
+        "pod": None,
+        "kind": "error_file",
+    }
 
 
 def _open(line: str) -> dict[str, Any] | None:
@@ -107,8 +123,14 @@ def _open(line: str) -> dict[str, Any] | None:
     micros = _digits(uptime, 15)
     kind = "syslog_kernel" if doc.get("_TRANSPORT") == "kernel" else "json"
     return {
-        "message": inner.rstrip("\r\n"), "stamp": stamp, "host": host, "pod": None, "kind": kind, "uptime": None if micros is None else micros / 1e6,
-        "tag": _text(doc.get("SYSLOG_IDENTIFIER")), "pid": _digits(doc.get("_PID") or doc.get("SYSLOG_PID"), 10),
+        "message": inner.rstrip("\r\n"),
+        "stamp": stamp,
+        "host": host,
+        "pod": None,
+        "kind": kind,
+        "uptime": None if micros is None else micros / 1e6,
+        "tag": _text(doc.get("SYSLOG_IDENTIFIER")),
+        "pid": _digits(doc.get("_PID") or doc.get("SYSLOG_PID"), 10),
     }
 
 
@@ -124,7 +146,9 @@ def unwrap(segments: pl.DataFrame, peel: Callable[[pl.Series], pl.DataFrame]) ->
         return segments
     where = [int(i) for i in is_json.arg_true()]
     texts = segments["message"].gather(where).to_list()
-    opened = {i: found for i, t in zip(where, texts, strict=True) if len(t) <= MAX_JSON and (found := _open(t)) is not None}
+    opened = {
+        i: found for i, t in zip(where, texts, strict=True) if len(t) <= MAX_JSON and (found := _open(t)) is not None
+    }
     if not opened:
         return segments
     rows = list(opened)
@@ -142,18 +166,34 @@ def unwrap(segments: pl.DataFrame, peel: Callable[[pl.Series], pl.DataFrame]) ->
             "e_us": [o["stamp"][0] if o["stamp"] else None for o in opened.values()],
             "e_zone": [o["stamp"][1] if o["stamp"] else None for o in opened.values()],
         },
-        schema={"i": pl.Int64, "kind": pl.String, "e_host": pl.String, "e_pod": pl.String, "e_tag": pl.String, "e_pid": pl.Int64,
-                "e_up": pl.Float64, "e_us": pl.Int64, "e_zone": pl.Int32},
+        schema={
+            "i": pl.Int64,
+            "kind": pl.String,
+            "e_host": pl.String,
+            "e_pod": pl.String,
+            "e_tag": pl.String,
+            "e_pid": pl.Int64,
+            "e_up": pl.Float64,
+            "e_us": pl.Int64,
+            "e_zone": pl.Int32,
+        },
     )
     both = inner.join(envelope, on="i", how="left", maintain_order="left")
     has_inner = pl.col("stamp_us").is_not_null()
     both = both.with_columns(
-        host=pl.coalesce("host", "e_host"), pod=pl.coalesce("pod", "e_pod"), tag=pl.coalesce("tag", "e_tag"), pid=pl.coalesce("pid", "e_pid"),
-        uptime_s=pl.coalesce("uptime_s", "e_up"), headers=pl.lit("|") + pl.col("kind") + pl.col("headers"),
-        stamp2_us=pl.when(has_inner).then("e_us").otherwise("stamp2_us"), stamp2_zone_s=pl.when(has_inner).then("e_zone").otherwise("stamp2_zone_s"),
-        stamp_us=pl.coalesce("stamp_us", "e_us"), stamp_zone_s=pl.when(has_inner).then("stamp_zone_s").otherwise("e_zone"),
+        host=pl.coalesce("host", "e_host"),
+        pod=pl.coalesce("pod", "e_pod"),
+        tag=pl.coalesce("tag", "e_tag"),
+        pid=pl.coalesce("pid", "e_pid"),
+        uptime_s=pl.coalesce("uptime_s", "e_up"),
+        headers=pl.lit("|") + pl.col("kind") + pl.col("headers"),
+        stamp2_us=pl.when(has_inner).then("e_us").otherwise("stamp2_us"),
+        stamp2_zone_s=pl.when(has_inner).then("e_zone").otherwise("stamp2_zone_s"),
+        stamp_us=pl.coalesce("stamp_us", "e_us"),
+        stamp_zone_s=pl.when(has_inner).then("stamp_zone_s").otherwise("e_zone"),
         stamp_has_year=pl.when(has_inner).then("stamp_has_year").otherwise(pl.col("e_us").is_not_null()),
-        stamp_res_us=pl.when(has_inner).then("stamp_res_us").otherwise(pl.lit(1, dtype=pl.Int64)), is_unwrapped=pl.lit(True),
+        stamp_res_us=pl.when(has_inner).then("stamp_res_us").otherwise(pl.lit(1, dtype=pl.Int64)),
+        is_unwrapped=pl.lit(True),
     )
     names = [c for c in segments.columns if c in both.columns]
     indexed = segments.with_columns(i=pl.int_range(pl.len(), dtype=pl.Int64))

@@ -24,10 +24,27 @@ _TEXTS: Final = ("host", "tag", "src", "lvl", "pod", "ip", "pg")
 _TIME: Final = ("y", "mo", "mon", "d", "hms", "frac", "zone", "md", "epoch")
 
 HEADER_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "rest": pl.String, "headers": pl.String, "host": pl.String, "tag": pl.String, "src": pl.String, "lvl": pl.String,
-    "pod": pl.String, "ip": pl.String, "pg": pl.String, "pid": pl.Int64, "tid": pl.Int64, "rank": pl.Int64, "local_rank": pl.Int64, "gpu": pl.Int64,
-    "uptime_s": pl.Float64, "stamp_us": pl.Int64, "stamp_has_year": pl.Boolean, "stamp_zone_s": pl.Int32,
-    "stamp_res_us": pl.Int64, "stamp2_us": pl.Int64, "stamp2_zone_s": pl.Int32,
+    "rest": pl.String,
+    "headers": pl.String,
+    "host": pl.String,
+    "tag": pl.String,
+    "src": pl.String,
+    "lvl": pl.String,
+    "pod": pl.String,
+    "ip": pl.String,
+    "pg": pl.String,
+    "pid": pl.Int64,
+    "tid": pl.Int64,
+    "rank": pl.Int64,
+    "local_rank": pl.Int64,
+    "gpu": pl.Int64,
+    "uptime_s": pl.Float64,
+    "stamp_us": pl.Int64,
+    "stamp_has_year": pl.Boolean,
+    "stamp_zone_s": pl.Int32,
+    "stamp_res_us": pl.Int64,
+    "stamp2_us": pl.Int64,
+    "stamp2_zone_s": pl.Int32,
 }
 
 
@@ -83,7 +100,12 @@ def _merge(state: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
     joined = state.join(step, on="i", how="left", suffix="_new", maintain_order="left")
     took = pl.col("headers_new").is_not_null()
     out = [pl.col("i"), pl.coalesce("rest_new", "rest").alias("rest")]
-    out.append(pl.when(took).then(pl.col("headers") + pl.col("headers_new") + "|").otherwise(pl.col("headers")).alias("headers"))
+    out.append(
+        pl.when(took)
+        .then(pl.col("headers") + pl.col("headers_new") + "|")
+        .otherwise(pl.col("headers"))
+        .alias("headers")
+    )
     for name in HEADER_SCHEMA:
         if name in {"rest", "headers", "stamp2_us", "stamp2_zone_s"} or name in STAMP_COLUMNS:
             continue
@@ -104,7 +126,9 @@ def _merge(state: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
             out.append(pl.when(timed).then(pl.col(f"{name}_new")).otherwise(pl.col(name)).alias(name))
         first = timed & pl.col("stamp_us").is_not_null() & pl.col("stamp2_us").is_null()
         out.append(pl.when(first).then(pl.col("stamp_us")).otherwise(pl.col("stamp2_us")).alias("stamp2_us"))
-        out.append(pl.when(first).then(pl.col("stamp_zone_s")).otherwise(pl.col("stamp2_zone_s")).alias("stamp2_zone_s"))
+        out.append(
+            pl.when(first).then(pl.col("stamp_zone_s")).otherwise(pl.col("stamp2_zone_s")).alias("stamp2_zone_s")
+        )
     else:
         out += [pl.col(n) for n in (*STAMP_COLUMNS, "stamp2_us", "stamp2_zone_s")]
     return joined.select(out)

@@ -40,7 +40,9 @@ def segment(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     frame = lines.with_columns(seg=text)
     frame = frame.with_columns(
-        seg=pl.when(text.str.contains(GLUED_BAR)).then(text.str.replace_all(GLUED_BAR, "${1}" + MARK + "${2}")).otherwise(text)
+        seg=pl.when(text.str.contains(GLUED_BAR))
+        .then(text.str.replace_all(GLUED_BAR, "${1}" + MARK + "${2}"))
+        .otherwise(text)
     )
     twice = frame["text"].str.count_matches(NCCL_HEAD) > 1
     if twice.any():
@@ -49,9 +51,9 @@ def segment(lines: pl.DataFrame) -> pl.DataFrame:
     many = pl.col("seg").str.contains(r"[\r\x1e]")
     if frame.select(many.any()).item():
         frame = _explode(frame)
-    return frame.with_columns(
-        seg=pl.col("seg").str.replace_all(ANSI, "").str.replace(LOST_ANSI, "")
-    ).filter(pl.col("seg").str.strip_chars().str.len_bytes() > 0)
+    return frame.with_columns(seg=pl.col("seg").str.replace_all(ANSI, "").str.replace(LOST_ANSI, "")).filter(
+        pl.col("seg").str.strip_chars().str.len_bytes() > 0
+    )
 
 
 def _explode(frame: pl.DataFrame) -> pl.DataFrame:
@@ -70,6 +72,7 @@ def _explode(frame: pl.DataFrame) -> pl.DataFrame:
     parts = parts.with_columns(_before=(pl.col("_step").cum_sum() - pl.col("_step")).over("_row"))
     parts = parts.with_columns(_leads=(lead.cum_sum() - lead.first()).over("_row"))
     parts = parts.with_columns(
-        offset=pl.col("offset") + pl.col("_before") + pl.col("_leads"), seg=pl.col("seg").str.strip_chars_start(MARK).str.strip_chars_end(" ")
+        offset=pl.col("offset") + pl.col("_before") + pl.col("_leads"),
+        seg=pl.col("seg").str.strip_chars_start(MARK).str.strip_chars_end(" "),
     )
     return parts.drop("_row", "_step", "_before", "_leads").select(pl.nth(range(width)))

@@ -11,16 +11,73 @@ DEFAULT_YEAR: Final = 1972
 
 MONTHS: Final[dict[str, int]] = {
     **{m: i for i, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)},
-    **{m: i for i, m in enumerate("januar februar märz april mai juni juli august september oktober november dezember".split(), 1)},
-    "mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12, "fev": 2, "abr": 4, "ago": 8, "set": 9, "out": 10, "ene": 1, "dic": 12,
-    "mrt": 3, "mei": 5, "janv": 1, "févr": 2, "mars": 3, "avr": 4, "juin": 6, "juil": 7, "août": 8, "déc": 12,
-    "sept": 9, "june": 6, "july": 7, **{f"{i}月": i for i in range(1, 13)},
+    **{
+        m: i
+        for i, m in enumerate(
+            "januar februar märz april mai juni juli august september oktober november dezember".split(), 1
+        )
+    },
+    "mär": 3,
+    "mrz": 3,
+    "mai": 5,
+    "okt": 10,
+    "dez": 12,
+    "fev": 2,
+    "abr": 4,
+    "ago": 8,
+    "set": 9,
+    "out": 10,
+    "ene": 1,
+    "dic": 12,
+    "mrt": 3,
+    "mei": 5,
+    "janv": 1,
+    "févr": 2,
+    "mars": 3,
+    "avr": 4,
+    "juin": 6,
+    "juil": 7,
+    "août": 8,
+    "déc": 12,
+    "sept": 9,
+    "june": 6,
+    "july": 7,
+    **{f"{i}月": i for i in range(1, 13)},
 }
 ZONES: Final[dict[str, int]] = {
-    "Z": 0, "UTC": 0, "GMT": 0, "CET": 3600, "CEST": 7200, "MEST": 7200, "METDST": 7200, "MSK": 10800, "AEST": 36000,
-    "AEDT": 39600, "JST": 32400, "EST": -18000, "EDT": -14400, "CDT": -18000, "MST": -25200, "PST": -28800, "PDT": -25200,
-    "AKDT": -28800, "BST": 3600, "MET": 3600, "WET": 0, "WEST": 3600, "EET": 7200, "EEST": 10800, "SAST": 7200,
-    "SGT": 28800, "HKT": 28800, "KST": 32400, "NZST": 43200, "NZDT": 46800, "AKST": -32400, "HST": -36000, "BRT": -10800,
+    "Z": 0,
+    "UTC": 0,
+    "GMT": 0,
+    "CET": 3600,
+    "CEST": 7200,
+    "MEST": 7200,
+    "METDST": 7200,
+    "MSK": 10800,
+    "AEST": 36000,
+    "AEDT": 39600,
+    "JST": 32400,
+    "EST": -18000,
+    "EDT": -14400,
+    "CDT": -18000,
+    "MST": -25200,
+    "PST": -28800,
+    "PDT": -25200,
+    "AKDT": -28800,
+    "BST": 3600,
+    "MET": 3600,
+    "WET": 0,
+    "WEST": 3600,
+    "EET": 7200,
+    "EEST": 10800,
+    "SAST": 7200,
+    "SGT": 28800,
+    "HKT": 28800,
+    "KST": 32400,
+    "NZST": 43200,
+    "NZDT": 46800,
+    "AKST": -32400,
+    "HST": -36000,
+    "BRT": -10800,
 }
 """Zone words that mean one zone. CST and IST mean several and are left out: the zone is then unknown."""
 
@@ -55,8 +112,13 @@ def parse_stamps(parts: pl.DataFrame) -> pl.DataFrame:
     day = pl.coalesce(col("d").cast(pl.Int32, strict=False), col("md").str.tail(2).cast(pl.Int32, strict=False))
     year = col("y").cast(pl.Int32, strict=False)
     text = pl.concat_str(
-        year.fill_null(DEFAULT_YEAR).cast(pl.String), pl.lit("-"), month.cast(pl.String), pl.lit("-"), day.cast(pl.String),
-        pl.lit(" "), pl.when(col("hms").str.len_chars() == 5).then(col("hms") + ":00").otherwise(col("hms")),
+        year.fill_null(DEFAULT_YEAR).cast(pl.String),
+        pl.lit("-"),
+        month.cast(pl.String),
+        pl.lit("-"),
+        day.cast(pl.String),
+        pl.lit(" "),
+        pl.when(col("hms").str.len_chars() == 5).then(col("hms") + ":00").otherwise(col("hms")),
     )
     whole = text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="us").dt.epoch("us")
     frac = col("frac")

@@ -32,7 +32,11 @@ MAX_ODD: Final = 20
 """Odd lines kept as examples per member; all are counted."""
 
 FILE_SCHEMA: Final = {
-    **polars_schema(TABLE_BY_NAME["files"].columns), "rank": pl.Int64, "lines": pl.Int64, "odd": pl.Int64, "mtime": pl.Float64,
+    **polars_schema(TABLE_BY_NAME["files"].columns),
+    "rank": pl.Int64,
+    "lines": pl.Int64,
+    "odd": pl.Int64,
+    "mtime": pl.Float64,
 }
 ODD_SCHEMA: Final = polars_schema(TABLE_BY_NAME["odd_lines"].columns)
 
@@ -115,7 +119,7 @@ def _looks_binary(head: bytes) -> bool:
         return False
     control = sum(head.count(b) for b in (*range(1, 7), *range(14, 27), 28, 29, 30, 31, 127))
     nul = head.count(0)
-    return control > len(head) * 0.02 or nul > len(head) * 0.3 and b"\n" not in head or nul == len(head)
+    return control > len(head) * 0.02 or (nul > len(head) * 0.3 and b"\n" not in head) or nul == len(head)
 
 
 def _member(member: Member, work: _Work) -> int:
@@ -145,10 +149,20 @@ def _member(member: Member, work: _Work) -> int:
             _take(member.name, block, work)
     for note in member.notes:
         work.odd.append((member.name, 0, note, ""))
-    work.files.append({
-        "file": member.name, "kind": kind, "bytes": size, "host": member.host_hint, "host_basis": member.host_basis,
-        "note": "; ".join(member.notes) or None, "rank": rank_hint(member.name), "lines": lines, "odd": odd, "mtime": member.mtime,
-    })
+    work.files.append(
+        {
+            "file": member.name,
+            "kind": kind,
+            "bytes": size,
+            "host": member.host_hint,
+            "host_basis": member.host_basis,
+            "note": "; ".join(member.notes) or None,
+            "rank": rank_hint(member.name),
+            "lines": lines,
+            "odd": odd,
+            "mtime": member.mtime,
+        }
+    )
     return size
 
 
@@ -160,7 +174,9 @@ def _take(name: str, block: Block, work: _Work) -> None:
         return
     texts = block.text.gather(index)
     where = index.to_numpy()
-    frame = pl.DataFrame({"line": where.astype("int64") + block.first_line, "offset": block.offsets[where], "text": texts})
+    frame = pl.DataFrame(
+        {"line": where.astype("int64") + block.first_line, "offset": block.offsets[where], "text": texts}
+    )
     work.hits.append(frame.select(pl.lit(name).alias("file"), "line", "offset", "text"))
     work.rows += frame.height
     untimed = ~texts.str.contains(NO_TIME)
@@ -191,7 +207,8 @@ def _conform_rows(frame: pl.DataFrame) -> pl.DataFrame:
     defaults = {"sub": 0, "is_fact": False, "definition": -1, "within": 0, "from_neighbour": False}
     frame = frame.rename({"fact": "event"}) if "fact" in frame.columns and "event" not in frame.columns else frame
     columns = [
-        (pl.col(n) if n in frame.columns else pl.lit(defaults.get(n))).cast(t, strict=False).alias(n) for n, t in schema.items()
+        (pl.col(n) if n in frame.columns else pl.lit(defaults.get(n))).cast(t, strict=False).alias(n)
+        for n, t in schema.items()
     ]
     return frame.select(columns)
 
@@ -200,7 +217,10 @@ def _conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """All columns of a public table, in order; those that the decoder left out are null."""
     columns = TABLE_BY_NAME[table].columns
     return frame.select(
-        (pl.col(c.name) if c.name in frame.columns else pl.lit(None)).cast(POLARS_TYPES[c.type], strict=False).alias(c.name) for c in columns
+        (pl.col(c.name) if c.name in frame.columns else pl.lit(None))
+        .cast(POLARS_TYPES[c.type], strict=False)
+        .alias(c.name)
+        for c in columns
     )
 
 
@@ -210,6 +230,6 @@ def _write(work: _Work, table: str, frame: pl.DataFrame) -> None:
     folder = Path(work.batch.spool) / table
     folder.mkdir(parents=True, exist_ok=True)
     extra = len(list(folder.glob(f"{work.batch.number:06d}-{work.part:06d}-*.parquet")))
-    frame.write_parquet(folder / f"{work.batch.number:06d}-{work.part:06d}-{extra}.parquet", compression="zstd", compression_level=1)
-
-
+    frame.write_parquet(
+        folder / f"{work.batch.number:06d}-{work.part:06d}-{extra}.parquet", compression="zstd", compression_level=1
+    )

@@ -45,7 +45,9 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem])
     _load(con, spool, "facts", dict(rows), "raw_facts")
     _load(con, spool, "files", dict(FILE_SCHEMA), "raw_files")
     _load(con, spool, "odd_lines", dict(ODD_SCHEMA), "raw_odd")
-    con.execute("CREATE TEMP VIEW raw_rows AS SELECT * FROM raw_events UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts")
+    con.execute(
+        "CREATE TEMP VIEW raw_rows AS SELECT * FROM raw_events UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts"
+    )
     for _, sql in statements("postmortem.tables", "settle.sql"):
         con.execute(sql)
     _events(con)
@@ -68,14 +70,21 @@ def _events(con: duckdb.DuckDBPyConnection) -> None:
         CREATE TEMP TABLE borrowed AS SELECT e.event_id FROM events e SEMI JOIN settled s
         ON s.file = e.file AND s.line = e.line AND s."offset" = e."offset" AND s.from_neighbour AND NOT s.is_fact""")
     columns = ", ".join(f'"{c}"' for c in TABLE_BY_NAME["facts"].names[1:])
-    con.execute(f"INSERT INTO facts SELECT event, {columns} FROM settled WHERE is_fact ORDER BY file, line, \"offset\", sub, definition")
+    con.execute(
+        f'INSERT INTO facts SELECT event, {columns} FROM settled WHERE is_fact ORDER BY file, line, "offset", sub, definition'
+    )
 
 
 def _files(con: duckdb.DuckDBPyConnection, problems: list[Problem]) -> None:
-    con.execute("INSERT INTO files SELECT f.file, f.kind, f.bytes, h.host, h.basis, f.note FROM raw_files f LEFT JOIN file_host h USING (file) ORDER BY f.file")
+    con.execute(
+        "INSERT INTO files SELECT f.file, f.kind, f.bytes, h.host, h.basis, f.note FROM raw_files f LEFT JOIN file_host h USING (file) ORDER BY f.file"
+    )
     con.execute("INSERT INTO odd_lines SELECT file, line, why, text FROM raw_odd ORDER BY file, line, why")
     for problem in sorted(problems, key=lambda p: (p.name, p.what)):
-        con.execute("INSERT INTO files SELECT ?, 'unreadable', 0, NULL, 'none', ? WHERE NOT EXISTS (FROM files WHERE file = ?)", [problem.name, problem.what, problem.name])
+        con.execute(
+            "INSERT INTO files SELECT ?, 'unreadable', 0, NULL, 'none', ? WHERE NOT EXISTS (FROM files WHERE file = ?)",
+            [problem.name, problem.what, problem.name],
+        )
         con.execute("INSERT INTO odd_lines VALUES (?, 0, ?, '')", [problem.name, problem.what])
     con.execute("""
         INSERT INTO coverage

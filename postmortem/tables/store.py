@@ -13,7 +13,9 @@ STORAGE_VERSION: Final = "v1.2.0"
 """A file in the library's own default format is refused by older command-line clients."""
 
 
-def connect(path: Path | None, work: Path, memory_limit: str = "1GB", threads: int | None = None) -> duckdb.DuckDBPyConnection:
+def connect(
+    path: Path | None, work: Path, memory_limit: str = "1GB", threads: int | None = None
+) -> duckdb.DuckDBPyConnection:
     """A connection whose default database is a new file at `path` (in memory without one).
 
     Spills into `work`; never loads extensions or reads other files on its own.

@@ -7,6 +7,12 @@ from typing import Final
 from postmortem.lines.headers import kernel, launcher, program, switch
 from postmortem.lines.headers.grammar import Header
 
-HEADERS: Final[tuple[Header, ...]] = (*switch.HEADERS, *launcher.HEADERS, *launcher.STATED, *kernel.HEADERS, *program.HEADERS)
+HEADERS: Final[tuple[Header, ...]] = (
+    *switch.HEADERS,
+    *launcher.HEADERS,
+    *launcher.STATED,
+    *kernel.HEADERS,
+    *program.HEADERS,
+)
 
 __all__ = ["HEADERS", "Header"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from postmortem.lines.headers import trainer
 from postmortem.lines.headers.grammar import DATE, HMS, ISO, MON, REST, Header
 
 LEVEL: Final = r"(?P<lvl>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
@@ -33,31 +34,50 @@ HEADERS: Final = (
     ),
     Header(
         "nccl",
-        r"^(?P<host>[^ :\[\]]+):(?P<pid>[0-9]+):(?P<tid>[0-9]+) \[(?P<gpu>-?[0-9]+)\] (?P<ms>[0-9.]+) (?P<src>[^ ]+:[0-9]+) NCCL (?P<lvl>TRACE) " + REST,
+        r"^(?P<host>[^ :\[\]]+):(?P<pid>[0-9]+):(?P<tid>[0-9]+) \[(?P<gpu>-?[0-9]+)\] (?P<ms>[0-9.]+) (?P<src>[^ ]+:[0-9]+) NCCL (?P<lvl>TRACE) "
+        + REST,
     ),
     Header("nccl", r"^(?P<host>[^ :\[\]]+):(?P<pid>[0-9]+):(?P<tid>[0-9]+) NCCL (?P<lvl>CALL) " + REST),
     # Reports mask numbers (`host:XXXXXX [5]`), and one vendor puts rank/world, time, source and host in brackets.
-    Header("nccl", r"^(?P<host>[^ :\[\]]+):[Xx*]+(?::[Xx*]+)? \[(?P<gpu>-?[0-9]+)\] (?:(?P<src>[^ ]+:[0-9]+) (?:\([^)]*\) )?)?NCCL (?P<lvl>INFO|WARN) " + REST),
     Header(
         "nccl",
-        r"^\[(?P<rank>[0-9]+)/[0-9]+\]\[" + ISO + r"\] \[(?P<src>[^\]]+:[0-9]+)\] \[(?P<host>[^:\]]+):pid=(?P<pid>[0-9]+)\] NCCL (?P<lvl>INFO|WARN) " + REST,
+        r"^(?P<host>[^ :\[\]]+):[Xx*]+(?::[Xx*]+)? \[(?P<gpu>-?[0-9]+)\] (?:(?P<src>[^ ]+:[0-9]+) (?:\([^)]*\) )?)?NCCL (?P<lvl>INFO|WARN) "
+        + REST,
     ),
     Header(
         "nccl",
-        r"^\[(?P<host>[^ :\[\]]+)\] ?\[(?P<pid>[0-9]+):(?P<tid>[0-9]+)\] ?\[(?P<gpu>-?[0-9]+)\] ?(?:\[(?P<src>[^ \]]+:[0-9]+)\] ?)?NCCL (?P<lvl>INFO|WARN) " + REST,
+        r"^\[(?P<rank>[0-9]+)/[0-9]+\]\["
+        + ISO
+        + r"\] \[(?P<src>[^\]]+:[0-9]+)\] \[(?P<host>[^:\]]+):pid=(?P<pid>[0-9]+)\] NCCL (?P<lvl>INFO|WARN) "
+        + REST,
+    ),
+    Header(
+        "nccl",
+        r"^\[(?P<host>[^ :\[\]]+)\] ?\[(?P<pid>[0-9]+):(?P<tid>[0-9]+)\] ?\[(?P<gpu>-?[0-9]+)\] ?(?:\[(?P<src>[^ \]]+:[0-9]+)\] ?)?NCCL (?P<lvl>INFO|WARN) "
+        + REST,
     ),
     Header("rankno", r"^\[(?P<rank>[0-9]+)\] (?P<rest>[^ :\[\]]+:[0-9]+:[0-9]+ \[[0-9]+\] .*NCCL .*)$"),
     Header("ray", r"^\(pid=(?P<pid>[0-9]+)(?:, ip=(?P<ip>[0-9.]+))?\) (?P<rest>.*NCCL .*)$"),
     Header(
         "nccl",
-        r"^(?:(?P<host>[A-Za-z][^ :\[\]]*) )?(?:\[(?P<gpu>[0-9]+)\] )?(?:(?P<src>[^ ]+:[0-9]+) (?:\([^)]*\) )?)?NCCL (?P<lvl>INFO|WARN) " + REST,
+        r"^(?:(?P<host>[A-Za-z][^ :\[\]]*) )?(?:\[(?P<gpu>[0-9]+)\] )?(?:(?P<src>[^ ]+:[0-9]+) (?:\([^)]*\) )?)?NCCL (?P<lvl>INFO|WARN) "
+        + REST,
     ),
     Header(
         "glog",
-        r"^\[?(?P<lvl>[IWEF])(?P<md>[0-9]{3,4}) " + HMS + r"(?:\.(?P<frac>[0-9]{1,9}))? (?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?" + REST,
+        r"^\[?(?P<lvl>[IWEF])(?P<md>[0-9]{3,4}) "
+        + HMS
+        + r"(?:\.(?P<frac>[0-9]{1,9}))? (?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?"
+        + REST,
     ),
     Header("glog", r"^\[(?P<lvl>[IWEF]) (?P<src>[^ \]]+:[0-9]+)\] ?" + REST),
-    Header("raylog", r"^\[" + ISO + r" (?P<lvl>[DIWECF]) (?P<pid>[0-9]+) (?P<tid>[0-9]+)\] (?:\([^)]*\) )?(?P<src>[^ ]+:[0-9]+): +" + REST),
+    Header(
+        "raylog",
+        r"^\["
+        + ISO
+        + r" (?P<lvl>[DIWECF]) (?P<pid>[0-9]+) (?P<tid>[0-9]+)\] (?:\([^)]*\) )?(?P<src>[^ ]+:[0-9]+): +"
+        + REST,
+    ),
     Header("what", r"^ *(?:Unhandled exception: [^ ]+ )?what\(\): +" + REST),
     *PROCESS_GROUP,
     Header("pylog", r"^\[" + ISO + r"\] (?P<tag>[A-Za-z_][A-Za-z0-9_.]*): \[" + LEVEL + r"\] ?" + REST),
@@ -65,9 +85,20 @@ HEADERS: Final = (
     Header("pylog", r"^\[" + ISO + r"\] \[" + LEVEL + r"\] ?" + REST),
     Header("pylog", r"^" + LEVEL + r":(?P<tag>[A-Za-z_][A-Za-z0-9_.]*): ?" + REST),
     Header("pylog", r"^\[titan\] " + ISO + r" - [^ ]+ - " + LEVEL + r" - " + REST),
-    Header("pylog", r"^" + ISO + r" - (?P<tag>[^ ]+) - " + LEVEL + r" - " + REST),
+    Header("pylog", r"^(?:- )?" + ISO + r" - (?P<tag>[^ ]+) - " + LEVEL + r" - " + REST),
+    *trainer.HEADERS,
     Header("pylog", r"^\[" + LEVEL + r"\|(?P<src>[^\]]+)\](?: *" + ISO + r")?[ >]*" + REST),
-    Header("fabricmanager", r"^\[" + MON + r" +(?P<d>[0-9]{1,2}) (?P<y>20[0-9]{2}) " + HMS + r"\] \[" + LEVEL + r"\] (?:\[tid [0-9]+\] )?" + REST),
+    Header(
+        "fabricmanager",
+        r"^\["
+        + MON
+        + r" +(?P<d>[0-9]{1,2}) (?P<y>20[0-9]{2}) "
+        + HMS
+        + r"\] \["
+        + LEVEL
+        + r"\] (?:\[tid [0-9]+\] )?"
+        + REST,
+    ),
     Header("pidrank", r"^\[PID:(?P<pid>[0-9]+)\] (?:\[RANK:(?P<rank>[0-9]+)\] )?" + REST),
     Header("stamp", r"^\[" + ISO + r"\] ?" + REST),
     Header("stamp", r"^" + ISO + r" (?:\| )?" + LEVEL + r"(?: \||:)? " + REST),

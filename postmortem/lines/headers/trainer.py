@@ -1,0 +1,40 @@
+"""Heads of lines that trainers and their loggers print (trainer.md), beside those of Python's logging module."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from postmortem.lines.headers.grammar import HMS, HOST, ISO, REST, Header
+
+_LEVEL: Final = r"(?P<lvl>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
+
+HEADERS: Final = (
+    # mmengine
+    Header(
+        "pylog",
+        r"^(?P<mo>[0-9]{2})/(?P<d>[0-9]{2}) " + HMS + r" - (?P<tag>[^ ]+) - " + _LEVEL + r" - " + REST,
+    ),
+    # OLMo: into a file, and on a terminal through rich
+    Header(
+        "pylog",
+        r"^" + ISO + r"[\t ]" + HOST + r":(?P<lrank>[0-9]+)[\t ](?P<src>[A-Za-z_][^\t ]*:[0-9]+)[\t ]" + _LEVEL + r"[\t ]" + REST,
+    ),
+    Header("pylog", r"^" + _LEVEL + r" +\[(?P<src>[^\], ]+:[0-9]+), rank=(?P<rank>[0-9]+)\] +" + REST),
+    # Levanter: the number is that of a process, which may drive several devices, so it is no rank
+    Header("pylog", r"^" + ISO + r" - [0-9]+ - (?P<tag>[^ ]+) - (?:(?P<src>[^ ]+) - )?" + _LEVEL + r" :: " + REST),
+    # Composer
+    Header(
+        "pylog",
+        r"^" + ISO + r": rank(?P<rank>[0-9]+)\[(?P<pid>[0-9]+)\]\[[^\]]*\]: " + _LEVEL + r": (?P<tag>[A-Za-z_][A-Za-z0-9_.]*): " + REST,
+    ),
+    # Swin and its kin
+    Header("pylog", r"^\[" + ISO + r" (?P<tag>[^\]]+)\] ?\((?P<src>[^)]+)\): " + _LEVEL + r" " + REST),
+    # Megatron's print_datetime has the time behind the words, TorchTitan's structured log has it amid its keys.
+    Header("datetime", r"^(?P<rest>\[[a-z][^\]]*\]) datetime: " + ISO + r" *$"),
+    Header(
+        "structured",
+        r'^\{"delta_ms": [^,]+, .*?"global_rank": (?P<rank>[0-9]+), "local_rank": (?P<lrank>[0-9]+), '
+        r'.*?"host_name": "(?P<host>[^"]+)", "pid": (?P<pid>[0-9]+), '
+        r'(?P<rest>"step": .*?"time": (?P<epoch>[0-9]{10}), .*"log_type_name": .*)$',
+    ),
+)
