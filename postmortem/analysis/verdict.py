@@ -251,7 +251,7 @@ def findings(
     con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending
 ) -> list[Finding]:
     """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
-    groups = _ordered(_by_cause([c for c in scored if c.p >= 0.12]), times, end)
+    groups = _ordered(_by_cause([c for c in scored if c.p >= 0.2]), times, end)
     joined = {(e.cause, e.effect) for e in edges} | {(e.effect, e.cause) for e in edges}
     out: list[Finding] = []
     for number, group in enumerate(groups[:MAX_FINDINGS]):

@@ -8,13 +8,16 @@ import json
 import sys
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from postmortem.cli import output
 from postmortem.cli.opening import database
 from postmortem.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
 
 MAX_CELL = 80
 
@@ -48,21 +51,19 @@ def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force:
 
     with database(db_or_bundle) as path:
         try:
-            con = duckdb.connect(
-                str(path), read_only=True, config={"enable_external_access": "false"} if form != "parquet" else {}
-            )
+            con = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
         except duckdb.Error as error:
             raise UsageError(f"{db_or_bundle} can't be opened: {str(error).splitlines()[0]}") from error
         with con:
             try:
                 con.execute("SET TimeZone = 'UTC'")
-                cursor = con.execute(text)
-                names = [d[0] for d in cursor.description or []]
                 if form == "parquet" and target is not None:
-                    import pyarrow.parquet as pq
-
-                    pq.write_table(cursor.to_arrow_table(), str(target))
+                    _parquet(con, text, target)
                     return
+                cursor = con.execute(text)
+                if cursor is None:
+                    raise UsageError("the SQL is empty: give a statement")
+                names = [d[0] for d in cursor.description or []]
                 rows = cursor.fetchall()
             except duckdb.Error as error:
                 raise UsageError(f"the SQL was refused: {str(error).strip().splitlines()[0]}") from error
@@ -71,6 +72,18 @@ def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force:
         output.write_text(target, text)
     else:
         click.echo(text, nl=False)
+
+
+def _parquet(con: duckdb.DuckDBPyConnection, sql: str, target: Path) -> None:
+    """Write the rows of `sql`; `target` is whole or as it was."""
+    import pyarrow.parquet as pq
+
+    relation = con.sql(sql)
+    if relation is None:
+        raise UsageError("the SQL gives no rows: parquet needs a SELECT")
+    partial = target.with_name(f".{target.name}.partial")
+    pq.write_table(relation.to_arrow_table(), str(partial))
+    partial.replace(target)
 
 
 def _plain(value: Any) -> Any:

@@ -83,7 +83,9 @@ def _prompt(path: Path) -> int:
             elif statement.rstrip().endswith(";"):
                 try:
                     cursor = con.execute(statement)
-                    click.echo(table_text([d[0] for d in cursor.description or []], cursor.fetchall()), nl=False)
+                    if cursor is not None:  # None: nothing but the semicolon
+                        names = [d[0] for d in cursor.description or []]
+                        click.echo(table_text(names, cursor.fetchall()), nl=False)
                 except duckdb.Error as error:
                     click.echo(f"error: {str(error).strip().splitlines()[0]}", err=True)
                 statement = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -9,23 +10,21 @@ from typing import Final
 MAX_HOSTS: Final = 65_536
 """As many as Slurm itself allows in one range."""
 
+_MAX_BRACKETS: Final = 8
+"""Clusters have one or two (`rack[1-4]node[01-16]`); a text with more of them is no list."""
+
 _BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 _RANGE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Names of a host list in order, each once, at most 65,536; text that is no list comes back as one name.
+    """Names of a host list in order, each once, from its first 65,536; text that is no list comes back as one name.
 
     >>> expand_hostlist("node-[01-03,07],login1")
     ['node-01', 'node-02', 'node-03', 'node-07', 'login1']
     """
-    names: dict[str, None] = {}
-    for part in _split(text):
-        for name in _expand(part):
-            names[name] = None
-            if len(names) >= MAX_HOSTS:
-                return list(names)
-    return list(names)
+    names = itertools.chain.from_iterable(map(_expand, _split(text)))
+    return list(dict.fromkeys(itertools.islice(names, MAX_HOSTS)))
 
 
 def _split(text: str) -> list[str]:
@@ -36,9 +35,12 @@ def _split(text: str) -> list[str]:
 
 def _expand(part: str) -> list[str]:
     """Every combination of the brackets of one part, the first varying slowest."""
+    brackets = list(itertools.islice(_BRACKETS.finditer(part), _MAX_BRACKETS + 1))
+    if len(brackets) > _MAX_BRACKETS:
+        return [part]
     names = [""]
     end = 0
-    for found in _BRACKETS.finditer(part):
+    for found in brackets:
         literal = part[end : found.start()]
         end = found.end()
         items = list(_items(found[1]))

@@ -17,6 +17,9 @@ from postmortem.decoders.base import Decoded, MemberLike, Row, evidence, read_te
 from postmortem.decoders.hostlist import expand_hostlist
 
 MAX_ROWS: Final = 100_000
+MAX_NODES: Final = 1_000_000
+"""Names of nodes that all `job.nodes` of a file hold together; a job beyond that gets none."""
+
 STATES: Final[dict[str, tuple[str, str]]] = {
     "COMPLETED": ("job.end", "info"),
     "FAILED": ("job.end", "error"),
@@ -57,13 +60,18 @@ def decode_sacct(member: MemberLike) -> Decoded:
     jobs = {row["id"] for _, _, row in rows if "." not in row["id"]}
     events: list[Row] = []
     facts: list[Row] = []
+    named = 0
     for number, line, row in rows[:MAX_ROWS]:
         job, _, step = row["id"].partition(".")
         if step and (job in jobs or step == "extern"):
             continue
         base: Row = {**evidence(member, number, line, "scheduler"), "job_id": job}
-        events += _events(row, base)
-        facts += _facts(row, base)
+        nodes = expand_hostlist(row.get("NodeList", "")) if named < MAX_NODES else []
+        named += len(nodes)
+        events += _events(row, base, nodes)
+        facts += _facts(row, base, nodes)
+    if named >= MAX_NODES:
+        decoded.notes.append(f"more than {MAX_NODES} nodes, the later jobs' were left out")
     if odd:
         decoded.notes.append(f"{odd} rows with too few fields")
     if len(rows) > MAX_ROWS:
@@ -102,7 +110,7 @@ def _when(text: str) -> datetime | None:
         return None
 
 
-def _events(row: dict[str, str], base: Row) -> list[Row]:
+def _events(row: dict[str, str], base: Row, nodes: list[str]) -> list[Row]:
     events: list[Row] = []
     start = _when(row.get("Start", ""))
     if start is not None:
@@ -111,7 +119,6 @@ def _events(row: dict[str, str], base: Row) -> list[Row]:
     if state not in STATES:
         return events
     event, severity = STATES[state]
-    nodes = expand_hostlist(row.get("NodeList", ""))
     failed = row.get("FailedNode", "")
     place = failed if event == "job.node_fail" else nodes[0] if event == "host.oom_kill" and len(nodes) == 1 else ""
     common = {**base, **stamp(_when(row.get("End", ""))), **_exit(row.get("ExitCode", ""), state), "value": state}
@@ -133,7 +140,7 @@ def _exit(text: str, state: str) -> Row:
     return {"exit_code": exit_code, "signal": signal if signal and signal != _OOM_SIGNAL else None}
 
 
-def _facts(row: dict[str, str], base: Row) -> list[Row]:
+def _facts(row: dict[str, str], base: Row, nodes: list[str]) -> list[Row]:
     when = stamp(_when(row.get("Start", "")))
     tres = row.get("AllocTRES", "")
     found = _GPUS.search(tres)
@@ -141,8 +148,6 @@ def _facts(row: dict[str, str], base: Row) -> list[Row]:
     facts: list[Row] = []
     if gpus:
         facts.append({"fact": "job.gpus", **base, **when, "severity": "info", "value": str(gpus), "sub": 3})
-    nodes = row.get("NodeList", "")
-    if nodes and nodes != "None assigned":
-        listed = ",".join(expand_hostlist(nodes))
-        facts.append({"fact": "job.nodes", **base, **when, "severity": "info", "value": listed, "sub": 4})
+    if nodes and nodes != ["None assigned"]:
+        facts.append({"fact": "job.nodes", **base, **when, "severity": "info", "value": ",".join(nodes), "sub": 4})
     return facts

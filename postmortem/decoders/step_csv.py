@@ -21,8 +21,11 @@ import polars as pl
 from postmortem.decoders.base import MAX_TEXT, Decoded, MemberLike, numbered
 from postmortem.lines.blocks import read_blocks
 
-MAX_ROWS: Final = 2_000_000
+MAX_ROWS: Final = 1_000_000
 MAX_COLUMNS: Final = 4_200
+_WIDE_TEXT: Final = 120
+"""Characters kept of a line of the wide form, which every one of its ranks repeats."""
+
 _MS_ABOVE: Final = 200.0
 """A wide table that names no unit is taken as milliseconds when its median is above this: no step takes that many seconds
 and is logged with hundreds of others, and few take less than 0.2 s."""
@@ -215,7 +218,7 @@ def _rows(lines: pl.DataFrame, layout: _Layout, rank_hint: int | None) -> tuple[
     is_wide = len(wide) >= 2 and not set(layout.names or ()) & set(_RANK)
     rows = lines.select(
         "line",
-        pl.col("t").str.slice(0, MAX_TEXT).alias("text"),
+        pl.col("t").str.slice(0, _WIDE_TEXT if is_wide else MAX_TEXT).alias("text"),
         layout.cell(_HOST).alias("host"),
         _whole(layout.cell(_STEP)).alias("step"),
         _real(layout.cell(_LOSS)).alias("loss"),

@@ -74,6 +74,9 @@ def test_parquet(postmortem: Run, database: Path, tmp_path: Path) -> None:
     assert postmortem("query", database, SQL, "--format", "parquet", "-o", target).returncode == 2
     result = postmortem("query", database, SQL, "--format", "parquet")
     assert (result.returncode, "-o" in result.stderr) == (2, True)
+    for sql in ("", "SELEC", "COPY events TO 'x.csv'"):
+        result = postmortem("query", database, sql, "--format", "parquet", "-o", tmp_path / "other.parquet")
+        assert (result.returncode, len(result.stderr.strip().splitlines())) == (2, 1)
 
 
 def test_statement_from_stdin_and_output_to_a_file(postmortem: Run, database: Path, tmp_path: Path) -> None:
@@ -91,8 +94,8 @@ def test_statement_from_stdin_and_output_to_a_file(postmortem: Run, database: Pa
         "",
         "DROP TABLE events",
         "INSERT INTO losses VALUES (1)",
-    ]
-    + ["SELECT * FROM read_csv('kern.log')", "COPY events TO 'x.csv'", "SELECT 1 / 'a'", "ATTACH 'other.db'"],
+        *["SELECT * FROM read_csv('kern.log')", "COPY events TO 'x.csv'", "SELECT 1 / 'a'", "ATTACH 'other.db'"],
+    ],
 )
 def test_refused_statements(postmortem: Run, database: Path, sql: str) -> None:
     before = database.read_bytes()
@@ -123,7 +126,7 @@ def test_a_database_of_something_else(postmortem: Run, tmp_path: Path) -> None:
 
 
 def test_shell_reads_statements(postmortem: Run, database: Path) -> None:
-    stdin = "SELECT xid\nFROM events;\n\nSELEC 1;\nSELECT 'still here' AS x;\nexit\nSELECT 'not this' AS x;\n"
+    stdin = "SELECT xid\nFROM events;\n\n;\nSELEC 1;\nSELECT 'still here' AS x;\nexit\nSELECT 'not this' AS x;\n"
     result = postmortem("shell", "--plain", database, stdin=stdin)
     out = good(result)
     assert ("79" in out, "still here" in out, "not this" in out) == (True, True, False)

@@ -241,6 +241,7 @@ def test_numbers_beyond_64_bits_are_null() -> None:
     assert pick(rows(decoded, "collectives"), "seq", "numel_in", "timeout_ms") == [(None, None, None)]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2110))
 def test_a_cut_pickle_gives_a_note(size: int) -> None:
     decoded = run("flight_recorder", "nccl_trace_rank_2", GLOO.read_bytes()[:size])
@@ -248,6 +249,7 @@ def test_a_cut_pickle_gives_a_note(size: int) -> None:
     assert len(decoded.notes) == 1
 
 
+@settings(deadline=None)
 @given(st.integers(0, 3976))
 def test_cut_json_gives_a_note(size: int) -> None:
     decoded = run("flight_recorder", "nccl_trace_rank_2.json", GLOO.with_suffix(".json").read_bytes()[:size])
@@ -255,7 +257,7 @@ def test_cut_json_gives_a_note(size: int) -> None:
     assert len(decoded.notes) == 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_damaged_pickle_never_raises(data: st.DataObject) -> None:
     raw = bytearray((DUMPS / "_dump_0").read_bytes())
@@ -271,6 +273,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(entry())), JSON_VALUES), JSON_VALUES, JSON_VALUES)
 def test_entries_of_any_shape_never_raise(changes: dict[str, Any], config: Any, status: Any) -> None:
     read(dump(entry(**changes), pg_config=config, pg_status=status))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from decoder_samples import pick, rows, run, sniffed
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postmortem.decoders import sniff
@@ -157,7 +157,7 @@ def test_a_long_table_of_steps() -> None:
         (3, 1, 17, 7583.6, None, None, 1789159158211000, 0),
     ]
     assert {row["event"] for row in rows(decoded, "events")} == {"train.step"}
-    assert decoded.notes == ["1 rows that are no steps, or beyond the first 2000000"]
+    assert decoded.notes == ["1 rows that are no steps, or beyond the first 1000000"]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,7 @@ def test_a_wide_table_in_milliseconds(name: str, text: str) -> None:
     assert found[0]["step_time_ms"] in {90.0, 7500.0}
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.text(alphabet='[]{}":,.-0123456789eE\nbQpNETIBCOLphidstangrk ', max_size=400))
 def test_texts_of_the_right_letters_never_raise(text: str) -> None:
     for decoder in ("nccl_profiler", "nccl_inspector", "step_csv"):

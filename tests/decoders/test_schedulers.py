@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from decoder_samples import pick, rows, sniffed
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postmortem.decoders import expand_hostlist, sniff
@@ -110,6 +110,7 @@ def test_host_lists_are_bounded(text: str) -> None:
     assert len(expand_hostlist(text)) <= MAX_HOSTS
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab[]-,0123456789", max_size=40))
 def test_any_text_is_a_host_list(text: str) -> None:
     expand_hostlist(text)

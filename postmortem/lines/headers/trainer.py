@@ -17,7 +17,14 @@ HEADERS: Final = (
     # OLMo: into a file, and on a terminal through rich
     Header(
         "pylog",
-        r"^" + ISO + r"[\t ]" + HOST + r":(?P<lrank>[0-9]+)[\t ](?P<src>[A-Za-z_][^\t ]*:[0-9]+)[\t ]" + _LEVEL + r"[\t ]" + REST,
+        r"^"
+        + ISO
+        + r"[\t ]"
+        + HOST
+        + r":(?P<lrank>[0-9]+)[\t ](?P<src>[A-Za-z_][^\t ]*:[0-9]+)[\t ]"
+        + _LEVEL
+        + r"[\t ]"
+        + REST,
     ),
     Header("pylog", r"^" + _LEVEL + r" +\[(?P<src>[^\], ]+:[0-9]+), rank=(?P<rank>[0-9]+)\] +" + REST),
     # Levanter: the number is that of a process, which may drive several devices, so it is no rank
@@ -25,7 +32,12 @@ HEADERS: Final = (
     # Composer
     Header(
         "pylog",
-        r"^" + ISO + r": rank(?P<rank>[0-9]+)\[(?P<pid>[0-9]+)\]\[[^\]]*\]: " + _LEVEL + r": (?P<tag>[A-Za-z_][A-Za-z0-9_.]*): " + REST,
+        r"^"
+        + ISO
+        + r": rank(?P<rank>[0-9]+)\[(?P<pid>[0-9]+)\]\[[^\]]*\]: "
+        + _LEVEL
+        + r": (?P<tag>[A-Za-z_][A-Za-z0-9_.]*): "
+        + REST,
     ),
     # Swin and its kin
     Header("pylog", r"^\[" + ISO + r" (?P<tag>[^\]]+)\] ?\((?P<src>[^)]+)\): " + _LEVEL + r" " + REST),

@@ -1,0 +1,78 @@
+"""The tables of rules name only events, causes and tiers that exist."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import duckdb
+import pytest
+
+from postmortem.schema import CAUSES, EVENT_NAMES
+from postmortem.tables.store import create_tables
+
+# Computed from other tables, so no line gives them.
+COMPUTED = {"qp.slow", "switch.many_ports_down"}
+RELATIONS = {"host", "device", "job"}
+TIERS = {"direct", "told", "own", "victim", "lifecycle"}
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("postmortem.analysis").joinpath(name).read_text(encoding="utf-8"))
+
+
+RULES = table("rules.toml")["rule"]
+SYMPTOMS = table("symptoms.toml")["symptom"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r["name"])
+def test_a_rule_names_known_events(rule: dict[str, Any]) -> None:
+    assert set(rule["cause"]) | set(rule["effect"]) <= EVENT_NAMES | COMPUTED
+    assert rule["relation"] in RELATIONS
+    assert 0 < rule["strength"] <= 1
+
+
+def test_names_of_rules_are_unique() -> None:
+    names = [r["name"] for r in RULES]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("number", range(len(SYMPTOMS)))
+def test_a_symptom_names_known_events_and_a_cause(number: int) -> None:
+    symptom = SYMPTOMS[number]
+    assert set(symptom["events"]) <= EVENT_NAMES | COMPUTED
+    assert symptom["cause"] in CAUSES
+    assert symptom["tier"] in TIERS
+    assert 0 < symptom["weight"] <= 1
+
+
+def test_conditions_are_sql_over_events() -> None:
+    con = duckdb.connect()
+    create_tables(con)
+    wheres = [s["where"] for s in SYMPTOMS if "where" in s]
+    assert len(wheres) > 10
+    for where in wheres:
+        con.execute(f"SELECT 1 FROM events WHERE {where}")
+
+
+def test_every_cause_has_a_title_and_steps_to_take() -> None:
+    causes = table("causes.toml")
+    assert set(CAUSES) <= set(causes)
+    for cause in set(CAUSES) - {"unknown"}:
+        assert causes[cause]["title"]
+        assert causes[cause]["next"]
+
+
+def test_every_cause_can_be_found() -> None:
+    """By a symptom, or by what is computed."""
+    computed = {
+        "qp_straggler",
+        "rank_straggler",
+        "collective_mismatch",
+        "collective_hang",
+        "unknown",
+    }
+    assert set(CAUSES) - {s["cause"] for s in SYMPTOMS} <= computed

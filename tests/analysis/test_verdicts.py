@@ -1,0 +1,227 @@
+"""What is said of bundles of a few lines: who is blamed, who is not, and when nothing is established."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+import pytest
+
+from postmortem.analysis.model import Analysis
+from postmortem.incident import Incident
+
+Analyse = Callable[[Mapping[str, str]], Incident]
+BEGIN = datetime(2026, 2, 3, 14, 0, 0)
+FAULT = 300.0
+HOSTS = ("node-1", "node-2")
+
+
+def stamp(second: float, form: str = "%Y-%m-%d %H:%M:%S.%f") -> str:
+    return (BEGIN + timedelta(seconds=second)).strftime(form)
+
+
+def kernel(host: str, second: float, text: str, clock: float = 0.0) -> str:
+    """A line of a kernel log whose clock is `clock` seconds ahead."""
+    return f"{stamp(second + clock, '%Y-%m-%dT%H:%M:%S.%f')}+00:00 {host} kernel: [{1000 + second:.6f}] {text}\n"
+
+
+def job(host: str, end: Iterable[tuple[float, str]], last_step: float = FAULT - 1, clock: float = 0.0) -> str:
+    """The output of a host's two ranks: start, a step every ten seconds, then lines of (second, text)."""
+    first = 2 * HOSTS.index(host)
+    lines = []
+    for local in (0, 1):
+        comm = f"ncclCommInitRank comm 0x55d0 rank {first + local} nranks 4 cudaDev {local} nvmlDev {local} busId {9 + local}d000"
+        lines.append(
+            (0.0, f"{host}:{100 + local}:{200 + local} [{local}] NCCL INFO {comm} commId 0x5f1d - Init COMPLETE")
+        )
+    for number in range(int(last_step) // 10 + 1):
+        step = f"iteration {number + 1:8}/    9000 | consumed samples: {number * 128:12} | elapsed time per iteration (ms): 10000.0"
+        lines.append((10.0 * number, f"{step} | global batch size:   128 | lm loss: 7.317421E+00 | grad norm: 0.790 |"))
+    return "".join(f"[{stamp(s + clock)}] {text}\n" for s, text in [*lines, *end])
+
+
+def broken_pair(host: str, second: float) -> tuple[float, str]:
+    """A queue pair whose retries are exceeded."""
+    local = "transport/net_ib.cc:1695 NCCL WARN NET/IB : Got completion from peer 10.40.2.12<58626>"
+    return second, f"{host}:100:300 [0] {local} with status=12 opcode=0 len=0 vendor err 129 (Send)"
+
+
+def crash(second: float) -> list[tuple[float, str]]:
+    return [
+        (
+            second,
+            "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error",
+        )
+    ]
+
+
+DOWN, UP = "mlx5_core 0000:bc:00.0 enp188s0np0: Link down", "mlx5_core 0000:bc:00.0 enp188s0np0: Link up"
+XID79 = "NVRM: Xid (PCI:0000:9d:00): 79, pid=100, GPU has fallen off the bus."
+KILLED = "Memory cgroup out of memory: Killed process 101 (python3) total-vm:2002280kB, anon-rss:1326132kB, file-rss:97748kB, shmem-rss:0kB, UID:0 pgtables:3128kB oom_score_adj:0"
+RETRIED = [broken_pair("node-1", FAULT + 30), *crash(FAULT + 32)]
+DIED = [
+    (
+        FAULT + 3,
+        "[rank0]: RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId: Connection reset by peer",
+    )
+]
+
+
+def analysis(analyse: Analyse, files: Mapping[str, str]) -> Analysis:
+    return analyse(files).analysis
+
+
+def test_a_link_goes_down_and_retries_run_out(analyse: Analyse) -> None:
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", RETRIED),
+            "node-2.log": job("node-2", []),
+            "node-1/kern.log": kernel("node-1", FAULT, DOWN),
+            "node-2/kern.log": kernel("node-2", 5, "perf: interrupt took too long"),
+        },
+    )
+    assert (found.verdict.cause, found.verdict.culprit.host, found.verdict.culprit.ifname) == (
+        "link_flap",
+        "node-1",
+        "enp188s0np0",
+    )
+    assert found.verdict.confidence >= 0.7
+    assert found.verdict.onset == BEGIN + timedelta(seconds=FAULT)
+    assert found.job.outcome == "crashed"
+    roles = {(e.file, e.role) for e in found.findings[0].evidence}
+    assert ("node-1/kern.log", "cause") in roles
+    assert any(file == "node-1.log" and role in {"link", "effect"} for file, role in roles)
+
+
+def test_a_flap_that_the_job_outlived_is_not_blamed(analyse: Analyse) -> None:
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job(
+                "node-1", [(FAULT, "[rank0]: ValueError: cannot reshape array of size 3 into shape (2,)")]
+            ),
+            "node-2.log": job("node-2", []),
+            "node-2/kern.log": kernel("node-2", 50, DOWN) + kernel("node-2", 51, UP),
+        },
+    )
+    assert found.verdict.cause == "software_exception"
+    assert [(s.event, s.host) for s in found.survived if s.event == "link.down"] == [("link.down", "node-2")]
+
+
+def test_only_a_flap_long_ago_establishes_nothing(analyse: Analyse) -> None:
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", []),
+            "node-2.log": job("node-2", []),
+            "node-2/kern.log": kernel("node-2", 50, DOWN) + kernel("node-2", 51, UP),
+        },
+    )
+    assert found.verdict.cause in {"unknown", "none"}
+    assert found.verdict.word in {"not established"} or found.verdict.cause == "none"
+
+
+def test_a_gpu_lost_on_a_host_of_the_job(analyse: Analyse) -> None:
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", DIED),
+            "node-2.log": job("node-2", []),
+            "node-2/kern.log": kernel("node-2", FAULT, XID79),
+        },
+    )
+    culprit = found.verdict.culprit
+    assert (found.verdict.cause, culprit.host, culprit.pci) == ("pcie_drop", "node-2", "0000:9d:00.0")
+    assert culprit.rank == 2
+
+
+def test_a_gpu_lost_on_another_host_is_not_blamed(analyse: Analyse) -> None:
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", DIED),
+            "node-2.log": job("node-2", []),
+            "node-9/kern.log": kernel("node-9", FAULT, XID79),
+        },
+    )
+    assert found.verdict.culprit.host != "node-9"
+    assert found.verdict.cause != "pcie_drop"
+
+
+def test_the_kernel_kills_a_rank(analyse: Analyse) -> None:
+    end = [
+        (
+            FAULT + 1,
+            "E0203 14:05:01.302000 99 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 1 (pid: 101) of binary: /opt/python3",
+        )
+    ]
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", end),
+            "node-2.log": job("node-2", []),
+            "node-1/kern.log": kernel("node-1", FAULT, KILLED),
+        },
+    )
+    culprit = found.verdict.culprit
+    assert (found.verdict.cause, culprit.host, culprit.pid, culprit.rank) == ("host_oom", "node-1", 101, 1)
+    assert found.verdict.confidence >= 0.9
+
+
+SACCT = "JobID|State|ExitCode|NodeList|Start|End|AllocTRES\n7|{state}|{code}|node-[1-2]|2026-02-03T14:00:00|2026-02-03T14:05:10|gres/gpu=4,node=2\n"
+
+
+def test_a_cancelled_job(analyse: Analyse) -> None:
+    end = [(FAULT, "slurmstepd: error: *** STEP 7.0 ON node-1 CANCELLED AT 2026-02-03T14:05:00 ***")]
+    files = {"node-1.log": job("node-1", end), "node-2.log": job("node-2", [])}
+    found = analysis(analyse, {**files, "sacct.txt": SACCT.format(state="CANCELLED by 1000", code="0:15")})
+    assert (found.job.outcome, found.verdict.cause, found.verdict.culprit.host) == ("cancelled", "cancelled", None)
+
+
+def test_a_completed_job(analyse: Analyse) -> None:
+    files = {"node-1.log": job("node-1", []), "node-2.log": job("node-2", [])}
+    kern = kernel("node-1", 60, DOWN) + kernel("node-1", 61, UP)
+    found = analysis(
+        analyse, {**files, "sacct.txt": SACCT.format(state="COMPLETED", code="0:0"), "node-1/kern.log": kern}
+    )
+    assert (found.job.outcome, found.verdict.cause) == ("completed", "none")
+
+
+@pytest.mark.parametrize("clock", [-90.0, 90.0])
+def test_a_host_whose_clock_is_wrong(analyse: Analyse, clock: float) -> None:
+    """The link's down is printed 90 s off; the fault is the same."""
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", RETRIED, clock=clock),
+            "node-2.log": job("node-2", crash(FAULT + 32)),
+            "node-1/kern.log": kernel("node-1", FAULT, DOWN, clock),
+        },
+    )
+    assert (found.verdict.cause, found.verdict.culprit.host) == ("link_flap", "node-1")
+
+
+def test_without_kernel_logs_nothing_is_certain(analyse: Analyse) -> None:
+    found = analysis(analyse, {"node-1.log": job("node-1", RETRIED), "node-2.log": job("node-2", [])})
+    assert found.verdict.confidence < 0.7
+    assert "kernel" in found.coverage.missing_sources
+
+
+def test_what_the_kernel_logs_add(analyse: Analyse) -> None:
+    files = {"node-1.log": job("node-1", RETRIED), "node-2.log": job("node-2", [])}
+    without = analysis(analyse, files).verdict.confidence
+    assert analysis(analyse, {**files, "node-1/kern.log": kernel("node-1", FAULT, DOWN)}).verdict.confidence > without
+
+
+def test_order_of_files_changes_nothing(analyse: Analyse) -> None:
+    files = {
+        "node-1.log": job("node-1", RETRIED),
+        "node-2.log": job("node-2", []),
+        "node-1/kern.log": kernel("node-1", FAULT, DOWN),
+    }
+    renamed = {
+        f"{'z' if n.endswith('1.log') else 'a'}-{n}".replace("a-node-1/", "node-1/"): t for n, t in files.items()
+    }
+    first, second = analysis(analyse, files).verdict, analysis(analyse, renamed).verdict
+    assert (first.cause, first.confidence, first.culprit) == (second.cause, second.confidence, second.culprit)
