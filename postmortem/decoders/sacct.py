@@ -52,8 +52,8 @@ def looks_like_sacct(head: str) -> bool:
 def decode_sacct(member: MemberLike) -> Decoded:
     """Events `job.start` and, by state, `job.end`, `job.cancelled`, …; facts `job.gpus` and `job.nodes`.
 
-    Every end other than by `job.end` itself is followed by a `job.end` of the same line, so that a job has one whatever
-    its state. `value` is the state without who did it, `exit_code` is null when it says 0 of a job that did not complete.
+    Every end other than by `job.end` itself is followed by a `job.end` of the same line when its time is printed, so that
+    a job has one whatever its state. `value` is the state without who did it, `exit_code` is null when it says 0 of a job that did not complete.
     """
     decoded = Decoded()
     rows, odd = _table(read_text(member, decoded))
@@ -121,12 +121,13 @@ def _events(row: dict[str, str], base: Row, nodes: list[str]) -> list[Row]:
     event, severity = STATES[state]
     failed = row.get("FailedNode", "")
     place = failed if event == "job.node_fail" else nodes[0] if event == "host.oom_kill" and len(nodes) == 1 else ""
-    common = {**base, **stamp(_when(row.get("End", ""))), **_exit(row.get("ExitCode", ""), state), "value": state}
+    end = _when(row.get("End", ""))
+    common = {**base, **stamp(end), **_exit(row.get("ExitCode", ""), state), "value": state}
     reason = row.get("Reason", "")
     if reason not in {"", "None"}:
         common["reason"] = reason
     events.append({**common, "event": event, "severity": severity, "host": place or None, "sub": 1})
-    if event != "job.end":
+    if event != "job.end" and end is not None:
         events.append({**common, "event": "job.end", "severity": "info", "host": None, "sub": 2})
     return events
 

@@ -69,6 +69,11 @@ def test_a_running_job_has_no_end() -> None:
     assert pick(rows(sniffed("s", table(row)), "events"), "event") == [("job.start",)]
 
 
+def test_without_a_time_the_state_is_the_only_event() -> None:
+    found = rows(sniffed("s", "JobID|State|ExitCode|NodeList\n1234|OUT_OF_MEMORY|0:125|node-03\n"), "events")
+    assert pick(found, "event", "host", "stamp_us") == [("host.oom_kill", "node-03", None)]
+
+
 def test_steps_count_when_their_job_is_missing() -> None:
     decoded = sniffed(
         "s", table(f"89.0|FAILED|1:0|0:0|node-1|{TIMES}|", f"89.extern|COMPLETED|0:0|0:0|node-1|{TIMES}|")

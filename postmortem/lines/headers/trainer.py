@@ -39,6 +39,12 @@ HEADERS: Final = (
         + r": (?P<tag>[A-Za-z_][A-Za-z0-9_.]*): "
         + REST,
     ),
+    # detectron2; Megatron's progress.txt
+    Header(
+        "pylog",
+        r"^\[(?P<mo>[0-9]{2})/(?P<d>[0-9]{2}) " + HMS + r" (?P<tag>[A-Za-z][^\] ]*)\]: +" + REST,
+    ),
+    Header("stamp", r"^" + ISO + r"\t(?P<rest>Job ID: .*)$"),
     # Swin and its kin
     Header("pylog", r"^\[" + ISO + r" (?P<tag>[^\]]+)\] ?\((?P<src>[^)]+)\): " + _LEVEL + r" " + REST),
     # Megatron's print_datetime has the time behind the words, TorchTitan's structured log has it amid its keys.
