@@ -21,7 +21,6 @@ WEIGHTS: Final[dict[str, float]] = {
     "order": 0.9,
     "chain": 0.9,
     "corrob": 0.9,
-    "rival": -1.0,
     "explained": -2.2,
     "gap": -0.3,
 }

@@ -25,7 +25,6 @@ FEATURE_WORDS: Final[dict[str, str]] = {
     "order": "1 when nothing as strong came before, 0.5 when the clocks can't tell, else 0",
     "chain": "strength of the best rule by which it explains something else",
     "corrob": "1 when another kind of source says the same of the same thing at about the same time",
-    "rival": "kept for a fit; not used by the score",
     "explained": "strength of the best rule by which an earlier sign explains it",
     "gap": "1 for second-hand signs when the bundle holds no kernel log",
 }

@@ -20,6 +20,8 @@ from postmortem.analysis.windows import SKEW_S, JobTimes
 
 ESTABLISHED: Final = 0.4
 LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
+FORERUNNERS: Final = ("F7", "F9", "F10", "F13", "F16")
+"""Rules by which a fault of a part leads to the fault of what hangs on it."""
 SLOW: Final = frozenset({"qp_straggler", "rank_straggler"})
 MAX_FINDINGS: Final = 5
 
@@ -265,7 +267,7 @@ def findings(
         p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
         culprit = _culprit(con, best, times)
         others = [g[0] for i, g in enumerate(groups) if i != number]
-        begun = _onset(con, best, group, times)
+        begun = _onset(con, best, group, _led_to(group, scored, edges), times)
         spread = timedelta(seconds=1)
         out.append(
             Finding(
@@ -285,8 +287,23 @@ def findings(
     return [f for f in out if f.evidence]
 
 
-def _onset(con: duckdb.DuckDBPyConnection, best: Candidate, group: list[Candidate], times: JobTimes) -> datetime | None:
-    """When it began; a hang begins when its first collective did, not when the waiting gave up (D1, D3)."""
+def _onset(
+    con: duckdb.DuckDBPyConnection, best: Candidate, group: list[Candidate], led_to: datetime | None, times: JobTimes
+) -> datetime | None:
+    """When it began to hurt the job.
+
+    A hang begins when its first collective did, not when the waiting gave up (D1, D3); a forerunner that the job went
+    on with begins when what it led to did (`led_to`): the optic alarmed for minutes, the link went down later.
+    """
+    low, _ = times.window
+    if (
+        best.cause != "collective_hang"
+        and led_to is not None
+        and low is not None
+        and best.first
+        and best.first < low <= led_to
+    ):
+        return led_to
     if best.cause != "collective_hang":
         # The first sign of the same cause on the same host within two minutes: the port fails before the device on it.
         early = [
@@ -309,6 +326,16 @@ def _onset(con: duckdb.DuckDBPyConnection, best: Candidate, group: list[Candidat
     if row and row[0] is not None:
         return row[0]  # type: ignore[no-any-return]
     return times.last_progress + timedelta(seconds=times.step_s or 0.0) if times.last_progress else best.first
+
+
+def _led_to(group: list[Candidate], scored: list[Candidate], edges: list[Edge]) -> datetime | None:
+    """When the first first-hand fault began that a rule of forerunners ties to a sign of `group` and that fits the end."""
+    mine = {c.episode for c in group}
+    effects = {e.effect for e in edges if e.cause in mine and e.rule.startswith(FORERUNNERS)}
+    return min(
+        (c.first for c in scored if c.episode in effects and c.tier == "direct" and c.first and c.relevance >= 0.5),
+        default=None,
+    )
 
 
 def _ordered(groups: list[list[Candidate]], times: JobTimes, end: Ending) -> list[list[Candidate]]:

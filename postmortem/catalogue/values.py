@@ -7,16 +7,9 @@ from typing import Final
 
 import polars as pl
 
+from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import ENTITY, Column
 
-POLARS_TYPES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "VARCHAR": pl.String,
-    "BIGINT": pl.Int64,
-    "INTEGER": pl.Int32,
-    "DOUBLE": pl.Float64,
-    "BOOLEAN": pl.Boolean,
-    "TIMESTAMP": pl.Datetime("us"),
-}
 SIGNALS: Final[dict[str, int]] = {
     "hangup": 1,
     "interrupt": 2,

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from postmortem.lines.blocks import Block
+from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import RAW_TIME, TABLE_BY_NAME
 
 MAX_TEXT_BYTES: Final = 16 << 20
@@ -21,14 +22,6 @@ MAX_TEXT: Final = 4096
 MAX_SAMPLE_EVENTS: Final = 200
 """Timings of one file that also become events; a file with more of them fills its table of samples alone."""
 
-POLARS_TYPES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "VARCHAR": pl.String,
-    "BIGINT": pl.Int64,
-    "INTEGER": pl.Int32,
-    "DOUBLE": pl.Float64,
-    "BOOLEAN": pl.Boolean,
-    "TIMESTAMP": pl.Datetime("us"),
-}
 EPOCH: Final = datetime(1970, 1, 1)
 
 Row = dict[str, object]

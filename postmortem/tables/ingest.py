@@ -20,10 +20,11 @@ from postmortem.bundle import Member, Problem, Unit, open_unit, rank_hint
 from postmortem.catalogue.definition import load_folders
 from postmortem.catalogue.matcher import HIT_SCHEMA, ROW_SCHEMA, Matcher
 from postmortem.catalogue.records import merge_records
-from postmortem.catalogue.values import POLARS_TYPES, polars_schema
+from postmortem.catalogue.values import polars_schema
 from postmortem.decoders import decode, sniff
 from postmortem.lines.blocks import Block, read_blocks
 from postmortem.lines.donors import NO_TIME, donors, inherit
+from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import TABLE_BY_NAME
 
 FLUSH_ROWS: Final = 100_000
