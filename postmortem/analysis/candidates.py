@@ -24,6 +24,8 @@ WEIGHTS: Final[dict[str, float]] = {
     "explained": -2.2,
     "gap": -0.3,
 }
+FIRM_SIGN: Final = 0.4
+"""A sign this strong is taken in full by what supports it."""
 MANAGEMENT: Final = r"^(?:mgmt|Management|me[0-9]|em[01]|fxp|MgmtEth|eth0$|docker|veth|br-|lo$|bond_mgmt)"
 
 
@@ -248,11 +250,13 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
         chains[edge.cause] = max(chains.get(edge.cause, 0.0), edge.strength)
     out = []
     for c in base:
+        # Coming first and fitting a chain make a sign stronger; they do not make one of something that hardly is a sign.
+        firm = min(1.0, signs[id(c)] / FIRM_SIGN)
         features = {
             "sign": signs[id(c)],
-            "order": _order(c, first),
-            "chain": chains.get(c.episode, 0.0) * c.relevance,
-            "corrob": _corroborated(c, base, signs) * min(1.0, c.relevance * 1.5),
+            "order": _order(c, first) * firm,
+            "chain": chains.get(c.episode, 0.0) * c.relevance * firm,
+            "corrob": _corroborated(c, base, signs) * min(1.0, c.relevance * 1.5) * firm,
             "explained": explained.get((c.episode, c.cause), 0.0),
             "gap": 1.0 if c.tier in {"told", "victim"} and "kernel" not in sources else 0.0,
         }

@@ -5,7 +5,8 @@
 -- One row per episode and cause it speaks for: the strongest sign of its rows.
 CREATE TEMP TABLE claims AS
 SELECT r.episode, s.cause, arg_max(s.tier, s.weight) AS tier, max(s.weight) AS weight, count(*) AS rows, arg_max(r.event_id, (s.weight, -r.event_id)) AS event_id
-FROM episode_rows r JOIN signs s USING (event_id) GROUP BY r.episode, s.cause
+-- A burst of ports is one fault of the switch: it claims that alone, its rows keep their own claims in their own episodes.
+FROM episode_rows r JOIN signs s USING (event_id) WHERE r.episode NOT IN (SELECT episode FROM episodes WHERE event = 'switch.many_ports_down') GROUP BY r.episode, s.cause
 UNION ALL
 SELECT episode, 'switch_failure', 'direct', 0.9, count, event_id FROM episodes WHERE event = 'switch.many_ports_down';
 
