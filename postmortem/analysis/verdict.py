@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
-from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import duckdb
 
@@ -17,11 +14,14 @@ from postmortem.analysis.derived import Derived, absent_ranks
 from postmortem.analysis.evidence import event_rows, gather
 from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
 from postmortem.analysis.windows import SKEW_S, JobTimes
+from postmortem.analysis.wording import collect, describe, next_steps, title
 
 ESTABLISHED: Final = 0.4
 LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
 FORERUNNERS: Final = ("F7", "F9", "F10", "F13", "F16")
 """Rules by which a fault of a part leads to the fault of what hangs on it."""
+OF_THIS_JOB: Final = 0.03
+"""Below: before the job, after it, or on another machine; not even a possibility."""
 SLOW: Final = frozenset({"qp_straggler", "rank_straggler"})
 MAX_FINDINGS: Final = 5
 
@@ -32,70 +32,6 @@ class Ending:
 
     outcome: Outcome
     event_id: int | None
-
-
-@lru_cache(maxsize=1)
-def cause_texts() -> dict[str, dict[str, Any]]:
-    """Title, next steps and what to collect, per cause class."""
-    return tomllib.loads(files("postmortem.analysis").joinpath("causes.toml").read_text(encoding="utf-8"))
-
-
-def _fill(text: str, culprit: Culprit) -> str | None:
-    """`text` with the culprit's names; None when a name it needs is not known."""
-    names = {n: getattr(culprit, n) for n in ("host", "pci", "dev", "switch", "switch_port", "rank", "qpn", "peer")}
-    needed = [n for n in names if "{" + n + "}" in text]
-    fallback = {
-        "host": "the host",
-        "pci": "the device",
-        "dev": "the NIC",
-        "switch": "the switch",
-        "switch_port": "port",
-        "rank": "the late rank",
-        "qpn": "",
-        "peer": "that serves it",
-    }
-    return text.format(**{n: names[n] if names[n] is not None else fallback[n] for n in needed})
-
-
-def title(cause: str) -> str:
-    """A cause class in words."""
-    return str(cause_texts().get(cause, {}).get("title", cause.replace("_", " ")))
-
-
-def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:
-    """What to do next for a cause, with the culprit's names filled in."""
-    return tuple(
-        " ".join(filled.split()) for t in cause_texts().get(cause, {}).get("next", []) if (filled := _fill(t, culprit))
-    )
-
-
-def collect(cause: str) -> tuple[str, ...]:
-    """What to collect when the cause is not established."""
-    return tuple(cause_texts().get(cause, {}).get("collect", []))
-
-
-def describe(culprit: Culprit) -> str:
-    """The culprit in a few words, empty when nobody is named."""
-    parts = []
-    if culprit.switch and not culprit.host:
-        parts.append(f"switch {culprit.switch}" + (f" port {culprit.switch_port}" if culprit.switch_port else ""))
-    if culprit.dev or (culprit.ifname and culprit.host):
-        parts.append(f"{culprit.dev or culprit.ifname}")
-    elif culprit.pci:
-        parts.append(f"GPU {culprit.gpu} ({culprit.pci})" if culprit.gpu is not None else culprit.pci)
-    if culprit.qpn is not None:
-        parts.append(f"queue pair {culprit.qpn}")
-    if culprit.rank is not None and not culprit.dev:
-        parts.append(
-            "ranks " + ", ".join(map(str, culprit.ranks[:8])) if len(culprit.ranks) > 1 else f"rank {culprit.rank}"
-        )
-    if culprit.host:
-        parts.append(f"on {culprit.host}" if parts else culprit.host)
-    if culprit.switch and culprit.host:
-        parts.append(f"(at {culprit.switch} {culprit.switch_port or ''})".replace(" )", ")"))
-    if culprit.peer:
-        parts.append(f"peer {culprit.peer}")
-    return " ".join(parts)
 
 
 def _failed_before(scored: list[Candidate], when: datetime) -> bool:
@@ -253,7 +189,7 @@ def findings(
     con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending
 ) -> list[Finding]:
     """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
-    groups = _ordered(_by_cause([c for c in scored if c.p >= 0.2]), times, end)
+    groups = _ordered(_by_cause([c for c in scored if c.p >= 0.12 and c.relevance >= OF_THIS_JOB]), times, end)
     joined = {(e.cause, e.effect) for e in edges} | {(e.effect, e.cause) for e in edges}
     out: list[Finding] = []
     for number, group in enumerate(groups[:MAX_FINDINGS]):
