@@ -272,7 +272,9 @@ IDENTITY: Final = (
     Column("file", "VARCHAR", "path inside the bundle; archives are separated by !/"),
     Column("line", "BIGINT", "1-based line in the uncompressed file"),
     Column("offset", "BIGINT", "byte offset in the uncompressed file of where the event's text begins"),
-    Column("message", "VARCHAR", "the line without its header"),
+    Column(
+        "message", "VARCHAR", "the line without its header; a record whose first line says nothing alone: all its lines"
+    ),
 )
 
 ENTITY: Final = (

@@ -28,9 +28,10 @@ FEATURE_WORDS: Final[dict[str, str]] = {
     "explained": "strength of the best rule by which an earlier sign explains it",
     "gap": "1 for second-hand signs when the bundle holds no kernel log",
 }
-COMPUTED: Final[dict[str, str]] = {
+NOTES: Final[dict[str, str]] = {
     "qp_straggler": "Computed from `qp_samples`: a queue pair whose requests take far longer than those of its peers.",
     "rank_straggler": "Also computed from `steps`: a rank that stays slower than the median of its steps.",
+    "software_exception": "An exception whose own line is a sign of another cause, told or direct and of weight 0.5 or more, is no sign of this one.",
     "collective_mismatch": "Also computed: ranks that wait in another collective than most at the same sequence number.",
 }
 _HEAD: Final = """\
@@ -38,7 +39,7 @@ _HEAD: Final = """\
 # Causes
 
 A cause is one of the classes below. [Symptoms](#symptoms-by-cause) tie events of the log to a class, [rules](#rules) say which
-fault explains which, and the [score](#score) makes a confidence of it. `{host}`, `{dev}` … in the next steps are filled from the culprit.
+fault explains which, and the [score](#score) makes a confidence of it. `{host}`, `{nic}` … in the next steps are filled from the culprit.
 """
 
 
@@ -90,8 +91,8 @@ def _cause(name: str, about: dict[str, Any], symptoms: list[Symptom]) -> str:
             lines += [head, "", *(f"- {step}" for step in about[key]), ""]
     if symptoms:
         lines += ["| events | only where | tier | weight |", "| --- | --- | --- | --- |", *map(_symptom, symptoms), ""]
-    if name in COMPUTED:
-        lines += [COMPUTED[name], ""]
+    if name in NOTES:
+        lines += [NOTES[name], ""]
     return "\n".join(lines)
 
 

@@ -16,13 +16,20 @@ MAX_LINK: Final = 4
 MAX_EFFECT: Final = 3
 
 
+def _quoted(text: str | None, message: str | None) -> str:
+    """The line itself; of a record whose first line says nothing alone, its lines one after the other."""
+    line = text or message or ""
+    first, _, rest = (message or "").partition("\n")
+    return f"{line.rstrip()} {' '.join(rest.split())}" if rest and line.rstrip().endswith(first.rstrip()) else line
+
+
 def event_rows(con: duckdb.DuckDBPyConnection, ids: list[int], role: Role) -> list[Evidence]:
     """Evidence of these events, in the order given."""
     if not ids:
         return []
     found = {
         r[0]: Evidence(
-            file=r[1], line=r[2], text=r[3] or r[4] or "", role=role, ts=r[5], host=r[6], event=r[7], event_id=r[0]
+            file=r[1], line=r[2], text=_quoted(r[3], r[4]), role=role, ts=r[5], host=r[6], event=r[7], event_id=r[0]
         )
         for r in con.execute(
             "SELECT event_id, file, line, text, message, ts, host, event FROM events WHERE event_id IN (SELECT unnest(?))",

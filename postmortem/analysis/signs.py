@@ -106,6 +106,10 @@ def find_signs(con: duckdb.DuckDBPyConnection) -> None:
         for s in load_symptoms()
     ]
     con.execute("INSERT INTO signs " + " UNION ALL ".join(parts))
+    # That an exception was raised is no second explanation of a line that says why it was.
+    con.execute("""
+        DELETE FROM signs WHERE cause = 'software_exception' AND tier = 'own'
+         AND event_id IN (SELECT event_id FROM signs WHERE cause <> 'software_exception' AND tier IN ('direct', 'told') AND weight >= 0.5)""")
 
 
 def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:

@@ -16,21 +16,21 @@ def cause_texts() -> dict[str, dict[str, Any]]:
     return tomllib.loads(files("postmortem.analysis").joinpath("causes.toml").read_text(encoding="utf-8"))
 
 
-def _fill(text: str, culprit: Culprit) -> str | None:
-    """`text` with the culprit's names; None when a name it needs is not known."""
-    names = {n: getattr(culprit, n) for n in ("host", "pci", "dev", "switch", "switch_port", "rank", "qpn", "peer")}
-    needed = [n for n in names if "{" + n + "}" in text]
-    fallback = {
-        "host": "the host",
-        "pci": "the device",
-        "dev": "the NIC",
-        "switch": "the switch",
-        "switch_port": "port",
-        "rank": "the late rank",
-        "qpn": "",
-        "peer": "that serves it",
+def _fill(text: str, culprit: Culprit) -> str:
+    """`text` with the culprit's names, or what stands for a name that is not known."""
+    number = f"GPU {culprit.gpu}" if culprit.gpu is not None else "the GPU"
+    names = {
+        "host": culprit.host or "the host",
+        "pci": culprit.pci or "the device",
+        "gpu": f"GPU {culprit.pci}" if culprit.pci else number,
+        "nic": culprit.dev or culprit.ifname or (f"NIC {culprit.pci}" if culprit.pci else "the NIC"),
+        "switch": culprit.switch or "the switch",
+        "switch_port": culprit.switch_port or "port",
+        "rank": "the late rank" if culprit.rank is None else f"rank {culprit.rank}",
+        "qpn": "" if culprit.qpn is None else culprit.qpn,
+        "peer": culprit.peer or "that serves it",
     }
-    return text.format(**{n: names[n] if names[n] is not None else fallback[n] for n in needed})
+    return " ".join(text.format(**names).split())
 
 
 def title(cause: str) -> str:
@@ -40,9 +40,7 @@ def title(cause: str) -> str:
 
 def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:
     """What to do next for a cause, with the culprit's names filled in."""
-    return tuple(
-        " ".join(filled.split()) for t in cause_texts().get(cause, {}).get("next", []) if (filled := _fill(t, culprit))
-    )
+    return tuple(_fill(text, culprit) for text in cause_texts().get(cause, {}).get("next", []))
 
 
 def collect(cause: str) -> tuple[str, ...]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from postmortem.catalogue.values import ENTITY_TYPES
 from postmortem.schema import RAW_TIME
 
 _STAMPS = [c.name for c in RAW_TIME]
+
+MAX_MESSAGE: Final = 4096
+"""Characters kept of the lines of one record."""
 
 
 def merge_records(rows: pl.DataFrame) -> pl.DataFrame:
@@ -17,7 +22,8 @@ def merge_records(rows: pl.DataFrame) -> pl.DataFrame:
     record, at most `within` lines above (`precedes`: the nearest later row, as far below). What the
     beginning states itself is kept, its time too; of several that state a field the one nearest to the
     beginning wins. Continuations without a beginning are dropped, so are beginnings that need parts and
-    have none, and rows that a more telling line below replaces (`unless`).
+    have none, and rows that a more telling line below replaces (`unless`). A beginning that needs parts
+    says nothing alone, so the lines of its parts follow its own in `message`.
     """
     is_part = pl.col("continues").is_not_null() | pl.col("precedes").is_not_null()
     parts = rows.filter(is_part)
@@ -60,6 +66,8 @@ def _fill(keep: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
         .agg(
             *(pl.col(n).drop_nulls().first() for n in names),
             *(pl.col(n).filter(pl.col("stamp_us").is_not_null() & below).first() for n in _STAMPS),
+            # As printed (a header may have taken the time), once each: a line may give several rows.
+            _said=pl.col("text").filter(below).str.strip_chars().unique(maintain_order=True).str.join("\n"),
             _parts=below.sum(),
         )
     )
@@ -69,7 +77,11 @@ def _fill(keep: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
         *(pl.coalesce(n, f"{n}_part").alias(n) for n in names),
         *(pl.when(untimed).then(f"{n}_part").otherwise(n).alias(n) for n in _STAMPS),
     )
-    return filled.filter(~pl.col("needs_parts").fill_null(False) | (pl.col("_parts").fill_null(0) > 0))
+    needy = pl.col("needs_parts").fill_null(False)
+    whole = pl.concat_str("message", "_said", separator="\n").str.slice(0, MAX_MESSAGE)
+    return filled.filter(~needy | (pl.col("_parts").fill_null(0) > 0)).with_columns(
+        message=pl.when(needy).then(whole).otherwise("message")
+    )
 
 
 def _drop_replaced(rows: pl.DataFrame) -> pl.DataFrame:

@@ -188,7 +188,7 @@ def _subject(kind: Subject, c: Culprit) -> str | None:
         case "gpu":
             return _gpu(c)
         case "nic":
-            return _nic(c)
+            return _nic(c) or _joined(f"NIC {c.pci}" if c.pci else None, c.host)
         case "port":
             return _port(c)
         case "link":

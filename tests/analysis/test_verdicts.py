@@ -236,3 +236,43 @@ def test_order_of_files_changes_nothing(analyse: Analyse) -> None:
     }
     first, second = analysis(analyse, files).verdict, analysis(analyse, renamed).verdict
     assert (first.cause, first.confidence, first.culprit) == (second.cause, second.confidence, second.culprit)
+
+
+def alone(analyse: Analyse, text: str) -> Analysis:
+    """The analysis of one file of undated lines."""
+    return analysis(analyse, {"train.log": text})
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.", "resource_limit"),
+        ("OSError: [Errno 116] Stale file handle: '/data/shard-00017.tar'", "storage_stall"),
+        ("ValueError: too many values to unpack (expected 2)", "software_exception"),
+    ],
+)
+def test_an_exception_that_says_why_is_no_fault_of_the_program(analyse: Analyse, line: str, cause: str) -> None:
+    text = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n{line}\n'
+    found = alone(analyse, text)
+    assert [f.cause for f in found.findings] == [cause]
+
+
+ENTRY = """\
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-02-03_14:05:09
+  host      : node-1
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 101)
+  error_file: <N/A>
+"""
+
+
+def test_an_entry_of_the_block_of_failures_is_quoted_whole(analyse: Analyse) -> None:
+    files = {
+        "node-1.log": job("node-1", []) + ENTRY,
+        "node-2.log": job("node-2", []),
+        "node-2/kern.log": kernel("node-2", FAULT, XID79),
+    }
+    quoted = [e.text for e in analysis(analyse, files).findings[0].evidence if e.role == "effect"]
+    assert quoted == ["[0]: time : 2026-02-03_14:05:09 host : node-1 rank : 1 (local_rank: 1) exitcode : 1 (pid: 101)"]

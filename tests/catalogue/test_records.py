@@ -46,6 +46,9 @@ def test_parts_above_and_below_fill_the_first_line_of_an_entry(matcher: Matcher)
     assert (row["event"], row["line"], row["host"]) == ("torch.elastic_failure", 2, "gpu-07")
     assert (row["rank"], row["exit_code"], row["signal"], row["is_root"]) == (3, -9, 9, True)
     assert row["stamp_us"] == 1_796_005_992_000_000
+    # The beginning says nothing alone: its lines follow it, as printed.
+    assert row["text"] == "[0]:"
+    assert row["message"].split("\n")[:3] == ["[0]:", "time      : 2026-11-30_02:33:12", "host      : gpu-07"]
 
 
 def test_prefixed_lines_give_the_same_entry(matcher: Matcher) -> None:

@@ -1,0 +1,37 @@
+"""What to do next, in words: with the culprit's names, and readable without them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from postmortem.analysis.model import Culprit
+from postmortem.analysis.wording import cause_texts, next_steps
+from postmortem.report.words import culprit_name
+
+
+@pytest.mark.parametrize(
+    ("cause", "culprit", "words"),
+    [
+        ("gpu_fault", Culprit(), "Drain the host; reset the GPU, reboot"),
+        ("gpu_fault", Culprit(host="a", gpu=3), "Drain a; reset GPU 3, reboot"),
+        ("gpu_fault", Culprit(host="a", gpu=3, pci="0000:5e:00.0"), "reset GPU 0000:5e:00.0, reboot"),
+        ("nic_fault", Culprit(host="a", pci="0000:5e:00.0"), "firmware version of NIC 0000:5e:00.0."),
+        ("nic_fault", Culprit(host="a", pci="0000:5e:00.0", dev="mlx5_1"), "firmware version of mlx5_1."),
+        ("data_stall", Culprit(), "data loader of the late rank:"),
+        ("data_stall", Culprit(rank=0), "data loader of rank 0:"),
+    ],
+)
+def test_next_steps_name_what_is_known(cause: str, culprit: Culprit, words: str) -> None:
+    assert words in next_steps(cause, culprit)[0]
+
+
+def test_no_step_repeats_a_word_or_shows_a_gap_when_nobody_is_named() -> None:
+    for cause in cause_texts():
+        for step in next_steps(cause, Culprit()):
+            assert not re.search(r"\b(\w+) \1\b|\bthe \w+ the |None|[{}]|  ", step), step
+
+
+def test_a_nic_known_by_its_address_alone_is_named_by_it() -> None:
+    assert culprit_name(Culprit(host="a", pci="0000:5e:00.0"), "nic_fault") == "NIC 0000:5e:00.0 of a"
