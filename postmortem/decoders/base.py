@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -71,6 +71,41 @@ class Decoded:
         """Count the lines and bytes of a block that was read."""
         self.lines += len(block.text)
         self.bytes += block.byte_count
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a format is recognised by: the member's name, its first bytes (at most 64 KB) and the first 16 KB as text."""
+
+    name: str
+    raw: bytes
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the member's name and folders say: whose file it is."""
+
+    host: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that is no line: what it is, how it is known by its content, and who reads it.
+
+    `about` says in a line what it is and what is read of it, `program` who prints it, with versions, `reference` where that is
+    written. `looks` is asked of every file, so it is cheap and false for ordinary logs. Formats with `in_section` are also read
+    where they are one command's output among others in a file.
+    """
+
+    name: str
+    about: str
+    program: str
+    reference: str
+    looks: Callable[[Head], bool]
+    run: Callable[[MemberLike, Hints], Decoded]
+    in_section: bool = False
 
 
 def schema_of(table: str) -> dict[str, pl.DataType | type[pl.DataType]]:

@@ -14,7 +14,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from postmortem.decoders.base import EPOCH, Decoded, MemberLike, Row, read_bytes, real, whole
+from postmortem.decoders.base import EPOCH, Decoded, Format, MemberLike, Row, read_bytes, real, whole
 from postmortem.decoders.process_groups import group_name, group_rows
 from postmortem.decoders.safe_pickle import DAMAGED, RefusedPickleError, load_plain
 
@@ -195,3 +195,15 @@ def _frames(frames: Any) -> str | None:
     kept = [f for f in frames[:MAX_FRAMES] if isinstance(f, dict)]
     texts = [f"{_text(f.get('name')) or '?'} ({_text(f.get('filename')) or '?'}:{whole(f.get('line'))})" for f in kept]
     return " < ".join(texts) or None
+
+
+FORMATS: Final = (
+    Format(
+        "flight_recorder",
+        "flight-recorder dump, pickle or JSON: collectives and process groups of one rank",
+        "PyTorch 2.2 to 2.11, versions 1 to 2.10 of the dump, NCCL and gloo",
+        "pytorch/pytorch torch/csrc/distributed/c10d/FlightRecorder*.{hpp,cpp}",
+        lambda head: looks_like_dump(head.name, head.raw),
+        lambda member, hints: decode_flight_recorder(member, hints.rank),
+    ),
+)

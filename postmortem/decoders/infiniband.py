@@ -14,11 +14,11 @@ iblinkinfo (rdma-core, iblinkinfo.c), with `-l` a GUID and the block's descripti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from postmortem.decoders.base import Decoded, MemberLike, Row, evidence, read_text, stamp
+from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp
 
 NDT_HEADER: Final = "#StartDevice,StartPort,EndDevice,EndPort"
 
@@ -202,3 +202,29 @@ def _linked(text: str) -> Iterator[_Cable]:
 
 def _names_device(description: str) -> bool:
     return re.search(r"\S \S*(?:mlx|HCA|hfi|ib|bnxt|irdma|efa)\S*$", description) is not None
+
+
+def _format(name: str, about: str, program: str, run: Callable[[MemberLike], Decoded]) -> Format:
+    return Format(
+        name,
+        about,
+        program,
+        "linux-rdma/rdma-core infiniband-diags; UFM user manual",
+        lambda head: sniff_infiniband(head.text) == name,
+        lambda member, hints: run(member),
+        in_section=True,
+    )
+
+
+FORMATS: Final = (
+    _format(
+        "ibnetdiscover", "InfiniBand topology: cables of the fabric", "ibnetdiscover",
+        lambda member: decode_fabric("ibnetdiscover", member),
+    ),
+    _format(
+        "iblinkinfo", "InfiniBand links: cables of the fabric", "iblinkinfo",
+        lambda member: decode_fabric("iblinkinfo", member),
+    ),
+    _format("node_name_map", "names of InfiniBand GUIDs", "infiniband-diags", decode_name_map),
+    _format("ufm_ndt", "planned cables (NDT file)", "UFM", decode_ndt),
+)  # fmt: skip

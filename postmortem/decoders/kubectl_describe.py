@@ -23,7 +23,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from postmortem.decoders.base import Decoded, MemberLike, Row, evidence, read_text, stamp, whole
+from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp, whole
 
 _FIELD: Final = re.compile(r"^( *)([A-Z][A-Za-z ]{1,30}):(?: +(\S.*))?$")
 _STATES: Final = ("State", "Last State")
@@ -213,3 +213,15 @@ def _listed(member: MemberLike, lines: list[str], found: tuple[int, str, str, _P
 
 def _place(pod: _Pod | None) -> Row:
     return {"host": pod.node if pod else None, "pod": pod.name if pod else None}
+
+
+FORMATS: Final = (
+    Format(
+        "kubectl_describe",
+        "kubectl describe pod: nodes of pods, how containers ended",
+        "kubectl 1.18 and later",
+        "kubernetes/kubectl pkg/describe/describe.go",
+        lambda head: looks_like_describe(head.text),
+        lambda member, hints: decode_describe(member),
+    ),
+)

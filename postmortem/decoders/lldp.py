@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from postmortem.decoders.base import Decoded, MemberLike, Row, read_text
+from postmortem.decoders.base import Decoded, Format, MemberLike, Row, read_text
 
 _HEAD_LINES: Final = 60
 
@@ -242,3 +242,25 @@ def _value(value: Any) -> str | None:
     if isinstance(value, dict):
         value = value.get("value")
     return value if isinstance(value, str) and value else None
+
+
+FORMATS: Final = (
+    Format(
+        "lldp_json",
+        "lldpcli -f json or json0, of a switch or a host: what hangs on a port",
+        "lldpd 0.9 and later",
+        "lldpd/lldpd src/client/json_writer.c",
+        lambda head: looks_like_json(head.text),
+        lambda member, hints: decode_json(member, hints.host),
+        in_section=True,
+    ),
+    Format(
+        "lldp_text",
+        "show lldp neighbors: what hangs on a switch's ports",
+        "Arista EOS, Cisco NX-OS, Junos, SONiC, Cumulus",
+        "the vendors' command references",
+        lambda head: looks_like_table(head.text),
+        lambda member, hints: decode_table(member, hints.host),
+        in_section=True,
+    ),
+)

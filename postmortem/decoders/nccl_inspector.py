@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, MemberLike, numbered, same_stamp
+from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, Format, MemberLike, numbered, same_stamp
 from postmortem.lines.blocks import read_blocks
 
 MAX_SAMPLES: Final = 5_000_000
@@ -86,3 +86,15 @@ def _records(lines: pl.DataFrame, host_hint: str | None) -> pl.DataFrame:
         "line",
         text.str.slice(0, MAX_TEXT),
     )
+
+
+FORMATS: Final = (
+    Format(
+        "nccl_inspector",
+        "Inspector, one JSON object per line: timings of collectives",
+        "NCCL 2.28 and later",
+        "NVIDIA/nccl plugins/profiler/inspector",
+        lambda head: looks_like_inspector(head.raw),
+        lambda member, hints: decode_inspector(member, hints.host),
+    ),
+)

@@ -17,7 +17,7 @@ from typing import Final
 
 import polars as pl
 
-from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, MemberLike, numbered
+from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, Format, MemberLike, numbered
 from postmortem.lines.blocks import read_blocks
 
 MAX_SAMPLES: Final = 5_000_000
@@ -258,3 +258,15 @@ def _event_columns(event: str, file: str, host: str | None) -> list[pl.Expr]:
 def _add_events(decoded: Decoded, rows: pl.DataFrame) -> None:
     known = decoded.tables.get("events")
     decoded.tables["events"] = rows if known is None else pl.concat([known, rows], how="diagonal_relaxed")
+
+
+FORMATS: Final = (
+    Format(
+        "nccl_profiler",
+        "trace of the example profiler plug-in: timings of queue pairs and collectives",
+        "NCCL 2.23 to 2.30",
+        "NVIDIA/nccl plugins/profiler/example/print_event.cc",
+        lambda head: looks_like_trace(head.raw),
+        lambda member, hints: decode_trace(member, hints.host, hints.rank),
+    ),
+)

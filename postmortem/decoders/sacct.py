@@ -13,7 +13,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from postmortem.decoders.base import Decoded, MemberLike, Row, evidence, read_text, stamp, whole
+from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp, whole
 from postmortem.decoders.hostlist import expand_hostlist
 
 MAX_ROWS: Final = 100_000
@@ -152,3 +152,15 @@ def _facts(row: dict[str, str], base: Row, nodes: list[str]) -> list[Row]:
     if nodes and nodes != ["None assigned"]:
         facts.append({"fact": "job.nodes", **base, **when, "severity": "info", "value": ",".join(nodes), "sub": 4})
     return facts
+
+
+FORMATS: Final = (
+    Format(
+        "sacct",
+        "sacct --parsable: start, end, state, nodes and GPUs of jobs",
+        "Slurm 17 and later",
+        "SchedMD/slurm src/sacct",
+        lambda head: looks_like_sacct(head.text),
+        lambda member, hints: decode_sacct(member),
+    ),
+)

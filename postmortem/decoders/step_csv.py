@@ -18,7 +18,7 @@ from typing import Final
 
 import polars as pl
 
-from postmortem.decoders.base import MAX_TEXT, Decoded, MemberLike, numbered
+from postmortem.decoders.base import MAX_TEXT, Decoded, Format, MemberLike, numbered
 from postmortem.lines.blocks import read_blocks
 
 MAX_ROWS: Final = 1_000_000
@@ -257,3 +257,15 @@ def _with_unit(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     is_ms = "ms" in re.split(r"[^a-z0-9]+", name.lower()) or (isinstance(middle, float) and middle > _MS_ABOVE)
     factor = pl.when(pl.col("unit") == "ms").then(1.0).when(pl.col("unit") != "").then(1000.0)
     return rows.with_columns(pl.col("step_time_ms") * factor.otherwise(1.0 if is_ms else 1000.0)).drop("unit")
+
+
+FORMATS: Final = (
+    Format(
+        "step_csv",
+        "table of training steps, CSV or JSON lines, a row per step or a column per rank",
+        "any trainer",
+        "its own header",
+        lambda head: looks_like_steps(head.raw),
+        lambda member, hints: decode_steps(member, hints.rank),
+    ),
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from postmortem.decoders.base import Decoded, MemberLike, evidence, read_text, stamp
+from postmortem.decoders.base import Decoded, Format, MemberLike, evidence, read_text, stamp
 
 _NAMES: Final = re.compile(r"(?:^|[/!])(?:latest_checkpointed_iteration\.txt|latest(?:_checkpoint)?(?:\.txt)?)$")
 _CONTENT: Final = re.compile(r"\s*(?:global_step|step[-_]?)?([0-9]{1,12})\s*")
@@ -29,3 +29,15 @@ def decode_tracker(member: MemberLike) -> Decoded:
         row = {**evidence(member, 1, text.strip(), "trainer"), **stamp(None), "severity": "info"}
         decoded.put("events", [{**row, "event": "train.checkpoint_done", "step": int(found[1]), "durable": True}])
     return decoded
+
+
+FORMATS: Final = (
+    Format(
+        "tracker",
+        "checkpoint tracker: step of the last complete checkpoint",
+        "Megatron-LM, DeepSpeed",
+        "NVIDIA/Megatron-LM megatron/training/checkpointing.py; deepspeedai/DeepSpeed deepspeed/runtime/engine.py",
+        lambda head: is_tracker(head.name, head.raw),
+        lambda member, hints: decode_tracker(member),
+    ),
+)

@@ -15,7 +15,11 @@ from postmortem.schema import ENTITY, TABLE_BY_NAME
 from postmortem.tables.ingest import FILE_SCHEMA, ODD_SCHEMA
 from postmortem.tables.store import create_tables, fill_from_spool
 
-DECODED: Final = ("collectives", "groups", "qp_samples", "coll_samples", "ports")
+DECODED: Final = ("collectives", "groups", "qp_samples", "coll_samples", "ports", "counters", "stacks")
+"""Public tables that decoders alone fill."""
+
+STATED: Final = ("gpus", "nics", "addresses")
+"""Public tables to which decoders contribute: their rows become the temporary tables `stated_gpus`, …"""
 
 
 def statements(package: str, name: str) -> list[tuple[str, str]]:
@@ -53,6 +57,9 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem])
     _events(con)
     for name in DECODED:
         fill_from_spool(con, spool, name)
+    for name in STATED:
+        con.execute(f"CREATE TEMP TABLE stated_{name} AS FROM {name} LIMIT 0")
+        fill_from_spool(con, spool, name, f"stated_{name}")
     _files(con, problems)
     for name in ("placed", "dated", "settled"):
         con.execute(f"DROP TABLE {name}")

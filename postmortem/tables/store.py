@@ -51,15 +51,22 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
         create_table(con, table)
 
 
-def fill_from_spool(con: duckdb.DuckDBPyConnection, spool: Path, name: str) -> None:
-    """Rows that decoders wrote for the public table `name`, in a stable order."""
+def fill_from_spool(con: duckdb.DuckDBPyConnection, spool: Path, name: str, into: str | None = None) -> None:
+    """Rows that decoders wrote for the public table `name`, in a stable order, into it or into a table of its layout.
+
+    Rows without a host get their file's (`file_host`), but for cables, whose host is the far end.
+    """
     pattern = spool / name / "*.parquet"
     if not any(pattern.parent.glob("*.parquet")):
         return
     table = TABLE_BY_NAME[name]
-    columns = ", ".join(f'"{c}"' for c in table.names)
-    order = ", ".join(c for c in ("file", "line", "rank", "pg") if c in table.names)
-    con.execute(f"INSERT INTO {name} SELECT {columns} FROM read_parquet({_quote(str(pattern))}) ORDER BY {order}")
+    own = "coalesce(r.host, h.host)" if "host" in table.names and name != "ports" else "NULL"
+    columns = ", ".join(own if c == "host" and own != "NULL" else f'r."{c}"' for c in table.names)
+    order = ", ".join(f"r.{c}" for c in ("file", "line", "rank", "pg", "counter") if c in table.names)
+    con.execute(
+        f"INSERT INTO {into or name} SELECT {columns} FROM read_parquet({_quote(str(pattern))}) r"
+        f" LEFT JOIN file_host h USING (file) ORDER BY {order}"
+    )
 
 
 def document(con: duckdb.DuckDBPyConnection) -> None:

@@ -52,44 +52,61 @@ FROM (
   SELECT local_addr, host, ifname, file, line FROM events WHERE local_addr IS NOT NULL AND host IS NOT NULL
   UNION ALL SELECT value, host, ifname, file, line FROM events WHERE event = 'nccl.net' AND ifname IS NOT NULL AND host IS NOT NULL AND value IS NOT NULL
   UNION ALL SELECT local_addr, host, ifname, file, line FROM facts WHERE local_addr IS NOT NULL AND host IS NOT NULL
+  UNION ALL SELECT address, host, ifname, file, line FROM stated_addresses WHERE host IS NOT NULL
 ) GROUP BY local_addr ORDER BY local_addr;
 
 -- name: nic_seen
 -- One row per statement about a NIC: on a node, by HCA name, network device or PCI address.
 CREATE TEMP TABLE nic_seen AS
-SELECT coalesce(p.node, e.host) AS host, e.dev, NULL AS ifname, NULL AS pci, 'back' AS network, e.file, e.line
+SELECT coalesce(p.node, e.host) AS host, e.dev, NULL AS ifname, NULL AS pci, 'back' AS network, NULL AS guid, NULL AS mac, NULL::BIGINT AS gpu, e.file, e.line
 FROM events e LEFT JOIN pod_node p ON p.pod = e.host WHERE e.event = 'nccl.ib_device' AND e.dev IS NOT NULL AND e.host IS NOT NULL
 UNION ALL
-SELECT host, dev, ifname, pci, NULL, file, line FROM events
+SELECT host, dev, ifname, pci, NULL, NULL, NULL, NULL, file, line FROM events
 WHERE source = 'kernel' AND host IS NOT NULL AND pci IS NOT NULL AND (dev IS NOT NULL OR ifname IS NOT NULL) AND (event LIKE 'nic.%' OR event LIKE 'link.%')
 UNION ALL
-SELECT host, dev, ifname, pci, NULL, file, line FROM facts WHERE fact = 'nic.rename' AND host IS NOT NULL;
+SELECT host, dev, ifname, pci, NULL, NULL, NULL, NULL, file, line FROM facts WHERE fact = 'nic.rename' AND host IS NOT NULL
+UNION ALL
+SELECT host, dev, ifname, pci, network, guid, mac, gpu, file, line FROM stated_nics WHERE host IS NOT NULL;
+
+-- name: nic_pci
+-- One row per node and network device or HCA: its PCI address, so that statements by one name meet those by the other.
+CREATE TEMP TABLE nic_pci AS
+SELECT host, name, min(pci) AS pci FROM (
+  SELECT host, dev AS name, pci FROM nic_seen UNION ALL SELECT host, ifname, pci FROM nic_seen
+) WHERE name IS NOT NULL AND pci IS NOT NULL GROUP BY host, name HAVING count(DISTINCT pci) = 1;
 
 -- name: nics
 INSERT INTO nics
-WITH byname AS (
-  SELECT host, dev, max(ifname) AS ifname, max(pci) AS pci, max(network) AS network, arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
-  FROM nic_seen WHERE dev IS NOT NULL GROUP BY host, dev
+WITH seen AS (
+  SELECT s.* REPLACE (coalesce(s.pci, d.pci, i.pci) AS pci) FROM nic_seen s
+  LEFT JOIN nic_pci d ON d.host = s.host AND d.name = s.dev LEFT JOIN nic_pci i ON i.host = s.host AND i.name = s.ifname
+), byname AS (
+  SELECT host, dev, max(ifname) AS ifname, max(pci) AS pci, max(network) AS network, max(guid) AS guid, max(mac) AS mac, min(gpu) AS gpu,
+         arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
+  FROM seen WHERE dev IS NOT NULL GROUP BY host, dev
 ), rest AS (
-  SELECT host, NULL AS dev, ifname, max(pci) AS pci, NULL AS network, arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
-  FROM nic_seen WHERE dev IS NULL AND ifname IS NOT NULL GROUP BY host, ifname
+  SELECT host, ifname, max(pci) AS pci, max(network) AS network, max(guid) AS guid, max(mac) AS mac, min(gpu) AS gpu, arg_min(file, (file, line)) AS file, arg_min(line, (file, line)) AS line
+  FROM seen WHERE dev IS NULL AND ifname IS NOT NULL GROUP BY host, ifname
+), joined AS (
+  SELECT b.host, b.dev, coalesce(b.ifname, r.ifname) AS ifname, coalesce(b.pci, r.pci) AS pci, coalesce(b.network, r.network, 'unknown') AS network, coalesce(b.guid, r.guid) AS guid,
+         coalesce(b.mac, r.mac) AS mac, coalesce(b.gpu, r.gpu) AS gpu, b.file, b.line
+  FROM byname b LEFT JOIN rest r ON r.host = b.host AND (r.pci = b.pci OR r.ifname = b.ifname)
+  QUALIFY row_number() OVER (PARTITION BY b.host, b.dev ORDER BY r.ifname = b.ifname DESC NULLS LAST, r.ifname) = 1
 )
-SELECT b.host, b.dev, coalesce(b.ifname, r.ifname), coalesce(b.pci, r.pci), coalesce(b.network, 'unknown'), b.file, b.line
-FROM byname b LEFT JOIN rest r ON r.host = b.host AND (r.pci = b.pci OR r.ifname = b.ifname)
+FROM joined
 UNION ALL
-SELECT r.host, r.dev, r.ifname, r.pci, 'unknown', r.file, r.line FROM rest r ANTI JOIN byname b ON b.host = r.host AND (b.pci = r.pci OR b.ifname = r.ifname)
+SELECT r.host, NULL, r.ifname, r.pci, coalesce(r.network, 'unknown'), r.guid, r.mac, r.gpu, r.file, r.line
+FROM rest r ANTI JOIN byname b ON b.host = r.host AND (b.pci = r.pci OR b.ifname = r.ifname)
 ORDER BY 1, 2, 3;
 
 -- name: gpus
+-- One row per node and GPU, by PCI address: the rank that uses it, and what is stated about it.
 INSERT INTO gpus
-SELECT node, pci, gpu, uuid, rank, file, line FROM (
-  SELECT r.node, r.pci, r.gpu, u.uuid, r.rank, r.file, r.line FROM ranks r
-  LEFT JOIN (SELECT host, pci, max(gpu_uuid) AS uuid FROM facts WHERE fact = 'gpu.uuid' GROUP BY host, pci) u ON u.host = r.node AND u.pci = r.pci
-  WHERE r.pci IS NOT NULL AND r.node IS NOT NULL
-  UNION ALL
-  SELECT host, pci, NULL, max(gpu_uuid), NULL, min(file), min(line) FROM facts
-  WHERE fact = 'gpu.uuid' AND host IS NOT NULL AND pci IS NOT NULL AND NOT EXISTS (FROM ranks r WHERE r.node = facts.host AND r.pci = facts.pci) GROUP BY host, pci
-) ORDER BY node, pci;
+SELECT host, pci, max(gpu), max(gpu_uuid), max(rank), max(model), max(serial), arg_min(file, (weight, file, line)), arg_min(line, (weight, file, line)) FROM (
+  SELECT node AS host, pci, gpu, NULL AS gpu_uuid, rank, NULL AS model, NULL AS serial, file, line, 0 AS weight FROM ranks WHERE pci IS NOT NULL AND node IS NOT NULL
+  UNION ALL SELECT host, pci, NULL, gpu_uuid, NULL, NULL, NULL, file, line, 2 FROM facts WHERE fact = 'gpu.uuid' AND host IS NOT NULL AND pci IS NOT NULL
+  UNION ALL SELECT host, pci, gpu, gpu_uuid, rank, model, serial, file, line, 1 FROM stated_gpus WHERE host IS NOT NULL AND pci IS NOT NULL
+) GROUP BY host, pci ORDER BY host, pci;
 
 -- name: cables
 -- Cables that a fabric manager names in its own messages: both ends in one line (`node-17 mlx5_0`).
@@ -112,6 +129,8 @@ WITH seen AS (
   SELECT host, source, ts, file, line FROM events WHERE host IS NOT NULL
   UNION ALL SELECT host, 'host', ts, file, line FROM facts WHERE host IS NOT NULL
   UNION ALL SELECT node, 'kernel', NULL, file, line FROM ranks WHERE node IS NOT NULL
+  UNION ALL SELECT host, 'host', NULL, file, line FROM stated_gpus WHERE host IS NOT NULL
+  UNION ALL SELECT host, 'host', NULL, file, line FROM stated_nics WHERE host IS NOT NULL
 ), folded AS (
   SELECT host, CASE WHEN count(*) FILTER (source IN ('nccl', 'torch', 'kernel', 'host', 'trainer')) > 0 THEN 'compute'
                     WHEN count(*) FILTER (source = 'switch') > 0 THEN 'switch' WHEN count(*) FILTER (source = 'scheduler') > 0 THEN 'compute' ELSE 'unknown' END AS role,
