@@ -280,6 +280,7 @@ def _winners(rows: pl.DataFrame, about: pl.DataFrame, segments: pl.DataFrame) ->
         "message",
         "tag",
         "headers",
+        "repeats",
         pl.col("offset"),
         *(pl.col(c).alias(f"_{c}") for c in _FROM_HEADER),
         "uptime_s",
@@ -295,6 +296,8 @@ def _winners(rows: pl.DataFrame, about: pl.DataFrame, segments: pl.DataFrame) ->
     rows = rows.with_columns(
         offset=pl.col("offset") + pl.when(pl.col("shift") > 0).then(pl.col("lead") + pl.col("shift")).otherwise(0)
     )
+    repeats = pl.col("repeats").cast(pl.String)
+    rows = rows.with_columns(value=pl.coalesce("value", repeats) if "value" in rows.columns else repeats)
     missing = [pl.lit(None, dtype=t).alias(n) for n, t in ROW_SCHEMA.items() if n not in rows.columns]
     rows = rows.with_columns(missing).select(pl.col(n).cast(t) for n, t in ROW_SCHEMA.items())
     return rows.sort("file", "line", "offset", "sub", "definition", maintain_order=True)

@@ -33,7 +33,9 @@ class Block:
 
     `text` has one string per line without its line end; `offsets` the byte offset of each line in
     the uncompressed file; `first_line` the 1-based number of the first. `odd` lists
-    (line, why, beginning) of lines that are no text or were cut.
+    (line, why, beginning) of lines that are no text or were cut. Records of a document
+    (`postmortem.lines.documents`) also have `line_numbers` of their own, `framed` (the record as one line of
+    JSON) and `line_count`, the lines of the document that were read.
     """
 
     text: pl.Series
@@ -42,6 +44,21 @@ class Block:
     byte_count: int
     odd: tuple[tuple[int, str, str], ...]
     odd_count: int
+    line_numbers: npt.NDArray[np.int64] | None = None
+    framed: pl.Series | None = None
+    line_count: int | None = None
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """1-based number of each line."""
+        if self.line_numbers is not None:
+            return self.line_numbers
+        return np.arange(self.first_line, self.first_line + len(self.text), dtype=np.int64)
+
+    @property
+    def lines(self) -> int:
+        """Physical lines of the file that the block covers."""
+        return len(self.text) if self.line_count is None else self.line_count
 
 
 def _strings(data: bytes, ends: npt.NDArray[np.int64]) -> pl.Series:

@@ -21,7 +21,7 @@ def donors(name: str, block: Block, untimed: pl.Series) -> pl.DataFrame:
     timed = block.text.str.contains(NO_TIME).arg_true().to_numpy()
     where = np.searchsorted(timed, untimed.to_numpy()) - 1
     index = np.unique(timed[where[where >= 0]]) if len(timed) else np.empty(0, dtype=np.int64)
-    frame = pl.DataFrame({"line": index.astype("int64") + block.first_line, "text": block.text.gather(index)})
+    frame = pl.DataFrame({"line": block.numbers[index], "text": block.text.gather(index)})
     return frame.select(pl.lit(name).alias("file"), "line", "text")
 
 

@@ -13,9 +13,33 @@ from typing import Any, Final
 
 import polars as pl
 
-MESSAGE_KEYS: Final = ("MESSAGE", "message", "msg", "log", "content", "line", "_raw", "text", "event.original")
-HOST_KEYS: Final = ("_HOSTNAME", "hostname", "host", "host_name", "node", "nodename", "source_ip", "client")
-TIME_KEYS: Final = ("timestamp", "@timestamp", "time", "ts", "_time", "eventTime", "lastTimestamp")
+MESSAGE_KEYS: Final = (
+    "MESSAGE", "message", "msg", "log", "content", "line", "_raw", "text", "event.original", "textPayload", "@message", "Message",
+    "body", "short_message",
+)  # fmt: skip
+HOST_KEYS: Final = (
+    "_HOSTNAME", "hostname", "host", "host_name", "host.name", "node", "nodename", "node_name", "source_ip", "client", "Host",
+    "instance",
+)  # fmt: skip
+TIME_KEYS: Final = ("timestamp", "@timestamp", "time", "ts", "_time", "eventTime", "lastTimestamp", "date", "Timestamp")
+POD_KEYS: Final = ("pod", "pod_name", "kubernetes.pod_name", "pod.name")
+INNER_KEYS: Final = ("result", "_source", "jsonPayload", "attributes", "fields", "cef")
+"""Where exporters put the record itself: Splunk, Elasticsearch, Cloud Logging, Datadog."""
+
+ABOUT_KEYS: Final = (
+    "kubernetes",
+    "labels",
+    "stream",
+    "host",
+    "agent",
+    "resource",
+    "pod",
+    "node",
+    "metadata",
+    "orchestrator",
+)
+"""Objects that say of which host or pod a record is; one level of them may hold another."""
+
 MAX_JSON: Final = 1 << 20
 
 
@@ -93,6 +117,50 @@ def _error_file(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _ring_buffer(doc: dict[str, Any]) -> dict[str, Any]:
+    """A record of `dmesg --json`: its time is the uptime."""
+    up = doc.get("time")
+    return {
+        "message": doc["msg"],
+        "stamp": None,
+        "host": None,
+        "pod": None,
+        "kind": "kmsg",
+        "uptime": float(up) if isinstance(up, int | float) and 0 <= up < 3e9 else None,
+    }
+
+
+def _inner(doc: dict[str, Any]) -> tuple[str | None, list[dict[str, Any]]]:
+    """(the program's line, the objects that tell of it, innermost first); the record may lie in an exporter's own."""
+    chain = [doc]
+    for _ in range(3):
+        deeper = next((d for k in INNER_KEYS if isinstance(d := chain[0].get(k), dict)), None)
+        if deeper is None:
+            break
+        chain.insert(0, deeper)
+    for about in chain:
+        found = next((t for k in MESSAGE_KEYS if (t := _text(about.get(k)))), None)
+        event = about.get("event")
+        if found is None and isinstance(event, dict):
+            found = _text(event.get("original"))
+        if found is not None:
+            return found, chain
+    return None, chain
+
+
+def _about(doc: dict[str, Any], keys: tuple[str, ...], named: tuple[str, str]) -> str | None:
+    """The host or pod that `doc` names, or one of its objects about whom it is."""
+    objects = [doc]
+    for key in ABOUT_KEYS:
+        about = doc.get(key)
+        if isinstance(about, dict):
+            objects.append(about)
+            if key == named[0] and isinstance(about.get(named[1]), str) and about[named[1]]:
+                return str(about[named[1]])
+            objects += [d for k in ABOUT_KEYS if isinstance(d := about.get(k), dict)]
+    return next((h for d in objects for k in keys if isinstance(h := d.get(k), str) and h), None)
+
+
 def _open(line: str) -> dict[str, Any] | None:
     """What the JSON object in `line` wraps; None when it is none or wraps nothing."""
     try:
@@ -107,18 +175,17 @@ def _open(line: str) -> dict[str, Any] | None:
         return _kubernetes(doc["object"])
     if isinstance(doc.get("message"), dict) and isinstance(doc["message"].get("message"), str):
         return _error_file(doc["message"])
-    inner = next((t for k in MESSAGE_KEYS if (t := _text(doc.get(k)))), None)
-    if inner is None and isinstance(doc.get("event"), dict):
-        inner = _text(doc["event"].get("original"))
+    if "pri" in doc and isinstance(doc.get("msg"), str):
+        return _ring_buffer(doc)
+    inner, outer = _inner(doc)
     if inner is None or "step" in doc or "log_type_name" in doc:
         return None
     stamp = None
     if "__REALTIME_TIMESTAMP" in doc:
         stamp = _micros(doc["__REALTIME_TIMESTAMP"])
-    stamp = stamp or next((m for k in TIME_KEYS if (m := _micros(doc.get(k)))), None)
-    host = next((h for k in HOST_KEYS if isinstance(h := doc.get(k), str) and h), None)
-    if host is None and isinstance(doc.get("host"), dict):
-        host = _text(doc["host"].get("name"))
+    stamp = stamp or next((m for d in outer for k in TIME_KEYS if (m := _micros(d.get(k)))), None)
+    host = next((h for d in outer if (h := _about(d, HOST_KEYS, ("host", "name")))), None)
+    pod = next((h for d in outer if (h := _about(d, POD_KEYS, ("pod", "name")))), None)
     uptime = doc.get("_SOURCE_MONOTONIC_TIMESTAMP")
     micros = _digits(uptime, 15)
     kind = "syslog_kernel" if doc.get("_TRANSPORT") == "kernel" else "json"
@@ -126,7 +193,7 @@ def _open(line: str) -> dict[str, Any] | None:
         "message": inner.rstrip("\r\n"),
         "stamp": stamp,
         "host": host,
-        "pod": None,
+        "pod": pod,
         "kind": kind,
         "uptime": None if micros is None else micros / 1e6,
         "tag": _text(doc.get("SYSLOG_IDENTIFIER")),

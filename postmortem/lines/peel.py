@@ -19,7 +19,7 @@ MAX_UPTIME_S: Final = 3e9
 NO_HOST: Final = frozenset({"kernel", "-", "localhost", "unknown", "last", "message"})
 """Words that stand where a host is expected and are none."""
 
-_INTS: Final = {"pid": "pid", "tid": "tid", "rank": "rank", "lrank": "local_rank", "gpu": "gpu"}
+_INTS: Final = {"pid": "pid", "tid": "tid", "rank": "rank", "lrank": "local_rank", "gpu": "gpu", "times": "repeats"}
 _TEXTS: Final = ("host", "tag", "src", "lvl", "pod", "ip", "pg")
 _TIME: Final = ("y", "mo", "mon", "d", "hms", "frac", "zone", "md", "epoch")
 
@@ -38,6 +38,7 @@ HEADER_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "rank": pl.Int64,
     "local_rank": pl.Int64,
     "gpu": pl.Int64,
+    "repeats": pl.Int64,
     "uptime_s": pl.Float64,
     "stamp_us": pl.Int64,
     "stamp_has_year": pl.Boolean,

@@ -32,19 +32,21 @@ def _mark_second_nccl(text: str) -> str:
 
 
 def segment(lines: pl.DataFrame) -> pl.DataFrame:
-    """One row per segment of `lines` (columns kept: all; `text` stays the physical line).
+    """One row per segment of `lines` (columns kept: all but `framed`; `text` stays the physical line).
+
+    Where `framed` is not null it stands in for the line (`postmortem.lines.documents`).
 
     Added: `seg`, the segment's text without colours; `offset` moves to where the segment begins.
     Segments that are blank are dropped.
     """
-    text = pl.col("text")
-    frame = lines.with_columns(seg=text)
-    frame = frame.with_columns(
+    text = pl.col("seg")
+    frame = lines.with_columns(seg=pl.coalesce("framed", "text") if "framed" in lines.columns else pl.col("text"))
+    frame = frame.drop("framed", strict=False).with_columns(
         seg=pl.when(text.str.contains(GLUED_BAR))
         .then(text.str.replace_all(GLUED_BAR, "${1}" + MARK + "${2}"))
         .otherwise(text)
     )
-    twice = frame["text"].str.count_matches(NCCL_HEAD) > 1
+    twice = frame["seg"].str.count_matches(NCCL_HEAD) > 1
     if twice.any():
         marked = pl.Series("seg", [_mark_second_nccl(s) if t else s for s, t in zip(frame["seg"], twice, strict=True)])
         frame = frame.with_columns(seg=marked)

@@ -7,6 +7,8 @@ together, whatever the size of the members.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from postmortem.catalogue.records import merge_records
 from postmortem.catalogue.values import polars_schema
 from postmortem.decoders import decode, sniff
 from postmortem.lines.blocks import Block, read_blocks
+from postmortem.lines.documents import document_shape, read_document
 from postmortem.lines.donors import NO_TIME, donors, inherit
 from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import TABLE_BY_NAME
@@ -32,6 +35,11 @@ HEAD_BYTES: Final = 64 << 10
 MAX_ODD: Final = 20
 """Odd lines kept as examples per member; all are counted."""
 
+_ESCAPES: Final = {'\\"': '"', "\\/": "/", "\\\\": "\\", "\\t": "\t", "\\u003c": "<", "\\u003e": ">", "\\u0026": "&"}
+"""What JSON writers put for characters that literals of definitions hold."""
+
+_BYTE_LIST: Final = re.compile(r'"MESSAGE" ?: ?\[((?: ?[0-9]{1,3} ?,)* ?[0-9]{1,3} ?)\]')
+
 FILE_SCHEMA: Final = {
     **polars_schema(TABLE_BY_NAME["files"].columns),
     "rank": pl.Int64,
@@ -39,6 +47,7 @@ FILE_SCHEMA: Final = {
     "odd": pl.Int64,
     "mtime": pl.Float64,
 }
+_FRAMED_SCHEMA: Final = {**HIT_SCHEMA, "framed": pl.String}
 ODD_SCHEMA: Final = polars_schema(TABLE_BY_NAME["odd_lines"].columns)
 
 
@@ -127,6 +136,7 @@ def _member(member: Member, work: _Work) -> int:
     """Read one member; its bytes."""
     head = member.head(HEAD_BYTES)
     kind = sniff(member.name, head) if head else "empty"
+    shape = document_shape(head) if kind is None else None
     lines = odd = size = 0
     if kind is not None and kind != "empty":
         decoded = decode(kind, member, host_hint=member.host_hint, rank_hint=rank_hint(member.name))
@@ -134,7 +144,7 @@ def _member(member: Member, work: _Work) -> int:
         member.notes.extend(decoded.notes)
         for table, frame in decoded.tables.items():
             work.tables[table].append(frame)
-    elif kind is None and _looks_binary(head):
+    elif kind is None and not shape and _looks_binary(head):
         kind = "binary"
         member.notes.append("no text and no known format")
         size = member.size or len(head)
@@ -142,8 +152,8 @@ def _member(member: Member, work: _Work) -> int:
         work.odd.append((member.name, 0, "no text and no known format", ""))
     elif kind is None:
         kind = "text"
-        for block in read_blocks(member.stream):
-            lines += len(block.text)
+        for block in read_document(shape, member.stream) if shape else read_blocks(member.stream):
+            lines += block.lines
             size += block.byte_count
             odd += block.odd_count
             work.odd.extend((member.name, n, why, text) for n, why, text in block.odd[:MAX_ODD])
@@ -169,28 +179,57 @@ def _member(member: Member, work: _Work) -> int:
 
 def _take(name: str, block: Block, work: _Work) -> None:
     """Keep the lines of `block` that hold a literal, and those that date them."""
-    mask = block.text.str.contains(work.matcher.prefilter)
+    framed = block.framed if block.framed is not None else _decoded(block.text)
+    shown = block.text if framed is None else framed
+    mask = shown.str.contains(work.matcher.prefilter) | _hidden(shown, work.matcher.prefilter)
     index = mask.arg_true()
     if not len(index):
         return
-    texts = block.text.gather(index)
     where = index.to_numpy()
     frame = pl.DataFrame(
-        {"line": where.astype("int64") + block.first_line, "offset": block.offsets[where], "text": texts}
+        {"line": block.numbers[where], "offset": block.offsets[where], "text": block.text.gather(index)}
+    ).with_columns(
+        pl.lit(name).alias("file"),
+        framed=pl.lit(None, dtype=pl.String) if framed is None else framed.gather(index),
     )
-    work.hits.append(frame.select(pl.lit(name).alias("file"), "line", "offset", "text"))
+    work.hits.append(frame.select(pl.col(n).cast(t) for n, t in _FRAMED_SCHEMA.items()))
     work.rows += frame.height
-    untimed = ~texts.str.contains(NO_TIME)
-    if untimed.any():
+    untimed = ~frame["text"].str.contains(NO_TIME)
+    if block.framed is None and untimed.any():
         work.donors.append(donors(name, block, index.filter(untimed)))
     if work.rows >= FLUSH_ROWS:
         _flush(work)
 
 
+def _decoded(text: pl.Series) -> pl.Series | None:
+    """`text` with journald's texts that are lists of bytes as text; None when it has none.
+
+    A Python loop over those lines alone: no column operation turns numbers in brackets into text.
+    """
+    of_bytes = text.str.starts_with("{") & text.str.contains(_BYTE_LIST.pattern)
+    if not of_bytes.any():
+        return None
+
+    def as_text(found: re.Match[str]) -> str:
+        raw = bytes(n for part in found[1].split(",") if (n := int(part)) < 256)
+        return '"MESSAGE":' + json.dumps(raw.decode("utf-8", "replace"), ensure_ascii=False)
+
+    return text.clone().scatter(of_bytes.arg_true(), [_BYTE_LIST.sub(as_text, t) for t in text.filter(of_bytes)])
+
+
+def _hidden(shown: pl.Series, prefilter: str) -> pl.Series:
+    """Lines of JSON that hold a literal once quotes and angle brackets are written as the program printed them."""
+    escaped = shown.str.starts_with("{") & shown.str.contains("\\", literal=True)
+    if not escaped.any():
+        return escaped
+    plain = shown.filter(escaped).str.replace_many(list(_ESCAPES), list(_ESCAPES.values()))
+    return escaped.scatter(escaped.arg_true(), plain.str.contains(prefilter))
+
+
 def _flush(work: _Work) -> None:
     """Recognise and write what has come together."""
     if work.hits:
-        rows = merge_records(work.matcher.recognise(pl.concat(work.hits).cast(dict(HIT_SCHEMA))))  # type: ignore[arg-type]
+        rows = merge_records(work.matcher.recognise(pl.concat(work.hits)))
         rows = inherit(rows, pl.concat(work.donors) if work.donors else None)
         _write(work, "events", rows.filter(~pl.col("is_fact")))
         _write(work, "facts", rows.filter(pl.col("is_fact")))

@@ -2,7 +2,7 @@
 
 A header is an anchored pattern (Rust dialect) with named groups out of a fixed set; `rest` is what
 is left of the line. Groups: `y mo mon d hms frac zone md epoch` (parts of a printed time), `up`
-(uptime, seconds) or `upus` (microseconds), `host pid tid rank lrank gpu tag src lvl pod`.
+(uptime, seconds) or `upus` (microseconds), `host pid tid rank lrank gpu tag src lvl pod`, `times` (how often syslog saw the line).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ FACILITY: Final = r"(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|auth
 LEVEL: Final = r"(?:emerg|alert|crit|err|warn|warning|notice|info|debug)"
 UPTIME: Final = r"\[ *(?P<up>[0-9]+\.[0-9]+)\]"
 PCI: Final = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]"
+INNER: Final = r"(?:<[0-9]{1,3}>)?(?:[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}|20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[^ ]*) [^ ]+ [^ ]+: "
 # First words of kernel messages, where what stands before them would not tell a kernel line from any other.
 LEADS: Final = (
     r"(?:NVRM: |nvidia[-_ ]|mlx5_|pcieport |pciehp |amdgpu |\[drm|nvme |block nvme|Linux version |Kernel panic |Out of memory: "
@@ -46,6 +47,9 @@ HEADERS: Final = (
     Header("kmsg", r"^MESSAGE=" + REST),
     Header("kmsg", r'^"(?:msg|message)": ?"(?P<rest>' + LEADS + r'.*?)"?,?$'),
     Header("relay", r"^(?:\[[A-Za-z0-9_-]+\] )*(?:GPU-[0-9a-f-]+: )?XID: (?P<rest>NVRM: .*)$"),
+    # A relay's stamp and name before those of the host.
+    Header("relay", r"^" + ISO + r" " + HOST + r":? (?P<rest>" + INNER + r".*)$"),
+    Header("relay", r"^" + BSD + r" " + HOST + r":? (?P<rest>" + INNER + r".*)$"),
     Header("syslog_kernel", r"^" + ISO + r" " + HOST + r" kernel: ?" + REST),
     Header("syslog_kernel", r"^" + BSD + r" +" + HOST + r" kernel: ?" + REST),
     Header("syslog_kernel", r"^" + BSD + r" +kernel: ?" + REST),

@@ -10,7 +10,14 @@ HEADERS: Final = (
     Header("rank", r"^\[rank(?P<rank>[0-9]+)\]: ?" + REST),
     Header("role", r"^\[(?:default|trainer|worker|actor|node|role)_?(?P<lrank>[0-9]+)(?:\|[0-9]+)?\]: ?" + REST),
     Header("torchx", r"^[a-z_]+/[0-9]+ \[(?P<lrank>[0-9]+)\]: ?" + REST),
-    Header("mpi", r"^\[[0-9]+,(?P<rank>[0-9]+)\]<std(?:out|err)>: ?" + REST),
+    # Open MPI's --tag-output; since 5 also --output tag-detailed and tag-fullname.
+    Header(
+        "mpi",
+        r"^\[(?:[A-Za-z0-9_.-]+@)?[0-9]+,(?P<rank>[0-9]+)\](?:\["
+        + HOST
+        + r":(?P<pid>[0-9]+)\])?<std(?:out|err)>: ?"
+        + REST,
+    ),
     Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?: pid=(?P<pid>[0-9]+))(?:, ip=(?P<ip>[0-9.]+))?\) ?" + REST),
     Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?:[ ,]+rank=(?P<rank>[0-9]+))?(?:, pid=(?P<pid>[0-9]+))\) ?" + REST),
     Header("cri", r"^" + ISO + r" (?:stdout|stderr) [FP] " + REST),
@@ -18,8 +25,15 @@ HEADERS: Final = (
         "pdsh",
         r"^"
         + HOST
-        + r": (?P<rest>(?:\[ *[0-9]+\.[0-9]+\]|<[0-9]+>|[^ :]+:[0-9]+:[0-9]+ \[|\[[A-Z][a-z]{2} [A-Z][a-z]{2} ).*)$",
+        + r": (?P<rest>(?:\[ *[0-9]+\.[0-9]+\]|<[0-9]+>|[^ :]+:[0-9]+:[0-9]+ \[|\[(?:rank|default)[0-9]+\]:|[EWIF][0-9]{3,4} |\[[A-Z][a-z]{2} [A-Z][a-z]{2} ).*)$",
     ),
+    # kubectl logs --prefix; stern; docker compose.
+    Header("pod", r"^\[pod/(?P<pod>[^/\]]+)/[^\]]+\] ?" + REST),
+    Header(
+        "pod",
+        r"^(?P<pod>[a-z][a-z0-9-]*-[a-z0-9]+) [a-z][a-z0-9-]* (?P<rest>(?:\[(?:rank|default)[0-9]+\]:|20[0-9]{2}-[0-9]{2}-[0-9]{2}T).*)$",
+    ),
+    Header("service", r"^[A-Za-z][A-Za-z0-9_.-]*[_-][0-9]{1,4} +\| " + REST),
     Header("collector", r"^" + ISO + r": (?P<rest>[^ ].*)$"),
     Header(
         "collector", r"^(?P<y>20[0-9]{2})-(?P<mo>[0-9]{2})-(?P<d>[0-9]{2}) (?P<hms>[0-9]{2}:[0-9]{2}) (?P<rest>\[.*)$"

@@ -22,12 +22,17 @@ YEAR_FIRST: Final = YEAR + " " + BSD
 YEAR_MAYBE: Final = MON_DAY + " (?:" + YEAR + " )?" + CLOCK
 SOME_DAY: Final = r"[A-Z][a-z]{2} +[0-9]{1,2}"
 SOME_CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
-ZONE_WORD: Final = r"(?P<zone>[A-Z]{2,6}|(?:UTC|GMT)?[+-][0-9]{2}:?[0-9]{2})"
-RELAYED: Final = "(?P<host>[A-Za-z0-9][A-Za-z0-9_.:-]*)"
+ZONE_WORD: Final = r"(?P<zone>[A-Za-z]{2,6}|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?)"
+# A word that stays the same in summer on many devices: a relay's numeric offset is more certain.
+WINTER: Final = r"(?:[CEMW]ET|[ECMP]ST|AEST)"
+OFFSET: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?P<zone>[+-][0-9]{2}:?[0-9]{2})"
+# A name or an address; a mere number is a sequence number.
+DEVICE: Final = r"(?:[0-9]*[A-Za-z_][A-Za-z0-9_.:-]*|[0-9]+[.:][A-Za-z0-9_.:-]*)"
+RELAYED: Final = f"(?P<host>{DEVICE})"
 SEQUENCE: Final = r"(?:[0-9]{1,10}: )?"
 NODE: Final = r"[A-Z]{2,4}/[0-9A-Z]+/[0-9A-Z]+(?:/[0-9A-Z]+)?"
 MNEMONIC: Final = r"%{1,2}[A-Z][A-Za-z0-9_/-]*-[0-7]-[A-Za-z0-9_]+ ?:"
-CISCO: Final = r"(?P<rest>(?:%|last message repeated ).*)$"
+CISCO: Final = r"(?P<rest>(?:%|last message repeated |NTP Core \().*)$"
 PID: Final = r"(?:\[(?P<pid>[0-9]+)\])?"
 MODULE: Final = (
     r"(?P<rest>(?:%%[0-9]{2})?[A-Z][A-Z0-9_]*/[0-7]/[A-Za-z][A-Za-z0-9_ ]*(?:\([a-z]+\))?(?:\[[0-9]+\])?:.*)$"
@@ -61,33 +66,48 @@ _SONIC: Final = (
     Header("sairedis", rf"^{DATE}\.{CLOCK}" + r"\|(?P<rest>n\|port_state_change\|.*)$"),
 )
 
-# The device's own date follows the relay's: `Mon D HH:MM:SS relay [: |seq: ]date …`.
+# The device's own date follows the relay's: `Mon D HH:MM:SS relay [: |device: ][seq: ]date …`.
+NEXT: Final = f"(?:: ?|{DEVICE} ?: )?{SEQUENCE}"
 _RELAYS: Final = (
-    Header("relay", f"^{BSD} +{HOST} (?:: ?)?(?P<rest>(?:19|20)[0-9]{{2}} {SOME_DAY} {SOME_CLOCK}.*%.*)$"),
     Header(
-        "relay", f"^{BSD} +{HOST} (?:: ?)?(?P<rest>{SEQUENCE}[*.]?{SOME_DAY} (?:[0-9]{{4}} )?{SOME_CLOCK}.*[%/].*)$"
+        "relay",
+        f"^{SEQUENCE}{BSD} +{HOST} (?:: ?)?(?P<rest>(?:{DEVICE}: )?(?:19|20)[0-9]{{2}} {SOME_DAY} {SOME_CLOCK}.*%.*)$",
+    ),
+    Header(
+        "relay",
+        f"^{SEQUENCE}{BSD} +{HOST} (?:: ?)?(?P<rest>{NEXT}[*.]?{SOME_DAY} (?:[0-9]{{4}} )?{SOME_CLOCK}.*[%/].*)$",
     ),
     Header("relay", f"^{BSD} +{HOST}:? (?P<rest>{SEQUENCE}{NODE}:.*%.*)$"),
-    Header("relay", f"^{ISO} {HOST} (?:: ?)?(?P<rest>{SEQUENCE}[*.]?(?:[0-9]{{4}} )?{SOME_DAY} .*%.*)$"),
+    Header("nxos", f"^{OFFSET} {HOST} (?:: ?)?{YEAR_FIRST} {WINTER} ?: {CISCO}"),
+    Header("ios", f"^{OFFSET} {HOST} (?:: ?)?{SEQUENCE}{YEAR_MAYBE} {WINTER} ?: {CISCO}"),
+    Header("relay", f"^{ISO} {HOST} (?:: ?)?(?P<rest>{NEXT}[*.]?(?:[0-9]{{4}} )?{SOME_DAY} .*%.*)$"),
     Header("relay", f"^{ISO} {HOST} (?:: ?)?(?P<rest>{SEQUENCE}(?:{NODE}:.*%|%).*)$"),
+    # Kiwi forwards RFC 5424 without structured data.
+    Header("relay", f"^Original Address=(?P<host>[^ ]+) 1 {ISO} (?:[^ ]+ ){{4}}(?P<rest>{DEVICE}: .*%.*)$"),
 )
 
 _CISCO: Final = (
     Header("nxos", f"^{YEAR_FIRST}(?: +{HOST})? +" + r"(?:%\$ [^%]* %\$ )?" + CISCO),
     Header("nxos", f"^(?:{HOST} ?: ?|: ?)?{YEAR_FIRST}(?: {ZONE_WORD})? ?: {CISCO}"),
-    Header("eos", f"^{YEAR_FIRST} {ZONE_WORD} {HOST} (?P<tag>[A-Za-z][A-Za-z0-9_-]*): (?P<rest>%.*)$"),
+    Header("eos", f"^{YEAR_FIRST} {ZONE_WORD} {HOST} (?P<tag>[A-Za-z][A-Za-z0-9_-]*){PID}: (?P<rest>%.*)$"),
+    Header("nxos", f"^{YEAR_FIRST} {ZONE_WORD} {HOST}:? {CISCO}"),
     # `*` and `.` before the month: the clock was never set, or lost its source; its zone is not worth keeping.
     Header(
         "ios",
-        f"^(?:: ?)?{SEQUENCE}(?:{RELAYED}: )?{SEQUENCE}[*.]{MON_DAY} (?:[0-9]{{4}} )?{CLOCK}"
-        f"(?: [A-Z]{{2,6}}(?:[+-][0-9:]+)?)? ?: {CISCO}",
+        f"^(?:: ?)?{SEQUENCE}(?:{RELAYED}: )?{SEQUENCE}[*.]{YEAR_MAYBE}"
+        f"(?: [A-Za-z]{{2,6}}(?:[+-][0-9:]+)?)? ?: {CISCO}",
     ),
     Header("ios", f"^(?:: ?)?{SEQUENCE}(?:{RELAYED}: )?{SEQUENCE}{YEAR_MAYBE}(?: {ZONE_WORD})? ?: {CISCO}"),
+    Header(
+        "ios",
+        f"^(?:: ?|[0-9]{{1,10}}: )(?P<host>[0-9]*[A-Za-z_.][A-Za-z0-9_.-]*) {SEQUENCE}{YEAR_MAYBE}(?: {ZONE_WORD})? ?: {CISCO}",
+    ),
     Header("ios", f"^(?:: ?)?[0-9]{{1,10}}: (?:{HOST}: )?{SEQUENCE}(?P<rest>{MNEMONIC}.*)$"),
     # Uptime, or the rest of a date whose beginning is lost: no time at all.
     Header(
         "ios",
-        r"^[*.]?(?:[0-9]+[ydhmw][0-9]+[ydhmw]|[0-9]{1,4}(?::[0-9]{2}){1,2})(?:\.[0-9]+)?: "
+        rf"^(?:: ?)?{SEQUENCE}(?:{RELAYED}: )?{SEQUENCE}[*.]?"
+        r"(?:[0-9]+[ydhmw][0-9]+[ydhmw]|[0-9]{1,4}(?::[0-9]{2}){1,2})(?:\.[0-9]+)?: "
         f"(?P<rest>{MNEMONIC}.*)$",
     ),
     # A terminal's prompt may be glued in front.
@@ -96,7 +116,7 @@ _CISCO: Final = (
         rf"^(?:{NODE}:[^ #]*#)?{SEQUENCE}(?:{HOST}:? )?{NODE}: ?(?:{YEAR} )?{BSD}(?: {ZONE_WORD})? ?: "
         r"(?P<tag>[^ :\[\]]+)\[(?P<pid>[0-9]+)\]: (?P<rest>%.*)$",
     ),
-    Header("cisco", f"^{BSD} +{HOST}:? (?P<rest>{MNEMONIC}.*)$"),
+    Header("cisco", f"^{BSD} +{HOST}(?: {ZONE_WORD})?:? (?P<rest>{MNEMONIC}.*)$"),
     Header("agent", f"^(?P<tag>[A-Za-z][A-Za-z0-9_-]*){PID}: (?P<rest>{MNEMONIC}.*)$"),
     Header("unit", f"^%(?:RPM|STKUNIT|LC|CP|MMRP)[0-9A-Za-z:_-]* (?P<rest>{MNEMONIC}.*)$"),
 )
@@ -147,7 +167,7 @@ _COLLECTORS: Final = (
         + r"\|\|(?P<rest>.*?)(?:\|\|[^|]*)?$",
     ),
     Header("repeat", f"^{BSD} +{HOST} " + r"(?P<rest>message repeated [0-9]+ times?: \[.*)$"),
-    Header("repeat", r"^message repeated [0-9]+ times?: \[ ?(?P<rest>.*?)\]?$"),
+    Header("repeat", r"^message repeated (?P<times>[0-9]{1,9}) times?: \[ ?(?P<rest>.*?)\]?$"),
 )
 
 # Collectors after the rest: the node of an IOS XR line looks like a path that grep printed.
