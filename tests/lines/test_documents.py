@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postmortem.lines import documents
+from postmortem.lines import record_blocks
 from postmortem.lines.documents import document_shape, read_document
 
 TEXTS = ["plain", 'with "quotes" and \\ backslash', "two\nlines", "Größe 三", "tab\there", "{not json}"]
@@ -97,7 +97,7 @@ def test_line_and_offset_are_those_of_the_text_that_is_shown(name: str) -> None:
 def test_nothing_depends_on_how_the_bytes_arrive(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     content, _, _ = DOCUMENTS[name]
     whole = records(content)
-    monkeypatch.setattr(documents, "CHUNK", size)
+    monkeypatch.setattr(record_blocks, "CHUNK", size)
     assert records(content) == whole
 
 
@@ -119,8 +119,8 @@ def test_a_cut_document_gives_its_whole_records(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in DOCUMENTS if n not in {"csv", "journal"}])
 def test_a_record_without_end_is_odd(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MAX_RECORD", 4096)
-    monkeypatch.setattr(documents, "CHUNK", 512)
+    monkeypatch.setattr(record_blocks, "MAX_RECORD", 4096)
+    monkeypatch.setattr(record_blocks, "CHUNK", 512)
     content, shape, _ = DOCUMENTS[name]
     cut = content[: len(content) // 2].rstrip(b"\\") + b'", "x": "' + b"y" * 20_000
     blocks = list(read_document(shape, io.BytesIO(cut)))

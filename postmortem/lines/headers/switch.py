@@ -30,18 +30,17 @@ OFFSET: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?P<zone>[+-][0-9]{2}:?[0-9
 DEVICE: Final = r"(?:[0-9]*[A-Za-z_][A-Za-z0-9_.:-]*|[0-9]+[.:][A-Za-z0-9_.:-]*)"
 RELAYED: Final = f"(?P<host>{DEVICE})"
 SEQUENCE: Final = r"(?:[0-9]{1,10}: )?"
-NODE: Final = r"[A-Z]{2,4}/[0-9A-Z]+/[0-9A-Z]+(?:/[0-9A-Z]+)?"
-MNEMONIC: Final = r"%{1,2}[A-Z][A-Za-z0-9_/-]*-[0-7]-[A-Za-z0-9_]+ ?:"
+NODE: Final = r"(?:[A-Z]{2,4}|[0-9]{1,2})/[0-9A-Z]+/[0-9A-Z]+(?:/[0-9A-Z]+)?"
+MNEMONIC: Final = r"%{1,2}[A-Z][A-Za-z0-9_/-]*-[0-7A-Z]-[A-Za-z0-9_-]+ ?:"
 CISCO: Final = r"(?P<rest>(?:%|last message repeated |NTP Core \().*)$"
 PID: Final = r"(?:\[(?P<pid>[0-9]+)\])?"
-MODULE: Final = (
-    r"(?P<rest>(?:%%[0-9]{2})?[A-Z][A-Z0-9_]*/[0-7]/[A-Za-z][A-Za-z0-9_ ]*(?:\([a-z]+\))?(?:\[[0-9]+\])?:.*)$"
-)
+MODULE: Final = r"(?P<rest>(?:%%[0-9]{2})?(?:[A-Z][A-Z0-9_]*|\[[A-Z0-9]+\])/[0-7]/[A-Za-z][A-Za-z0-9_ ]*(?:\([a-z]+\))?(?:\[[0-9]+\])?:.*)$"
 DAEMONS: Final = (
     "(?:switchd|ptmd|mstpd|clagd|watchquagga|watchfrr|cumulus-core|cl-support|bgpd|zebra|ospfd|bfdd|craftd|alarmd|"
     "chassisd|mib2d|rpd|lacpd|eswd|l2cpd|l2ald|dcd|pfed|cosd|xntpd|xcvrd|orchagent|syncd|psud|thermalctld|portmgrd|"
     "OpenSM|opensm|dn_alm)"
 )
+JUNOS_FACILITY: Final = "(?:AUTH|AUTHORIZATION|CHANGE|CONFLICT|CRON|DAEMON|DFC|EXTERNAL|FIREWALL|FTP|INTERACT|KERN|NTP|PFE|SECURITY|USER|LOCAL[0-7])"
 SONIC_LEVEL: Final = "(?:EMERG|ALERT|CRIT|ERR|WARNING|NOTICE|INFO|DEBUG)"
 SONIC_TAG: Final = r"(?P<tag>[A-Za-z0-9_.-]+(?:#[A-Za-z0-9_./ -]+?)?)" + PID + ": ?"
 SONIC_CONTAINER: Final = r"#[A-Za-z0-9_.-]+)" + PID + ": ?"
@@ -53,6 +52,7 @@ _FABRIC: Final = (
 )
 
 _SONIC: Final = (
+    Header("relay", f"^{BSD} +{HOST} (?P<rest>(?:(?:19|20)[0-9]{{2}} )?{SOME_DAY} [0-9:.]+ [^ ]+ {SONIC_LEVEL} .*)$"),
     Header("syslog_kernel", f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} kernel: ?{REST}"),
     Header("sonic", f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} {SONIC_TAG}{REST}"),
     Header("sonic", f"^{ISO} {HOST}(?: +[^ ]+)? {SONIC_LEVEL} {SONIC_TAG}{REST}"),
@@ -77,7 +77,7 @@ _RELAYS: Final = (
         "relay",
         f"^{SEQUENCE}{BSD} +{HOST} (?:: ?)?(?P<rest>{NEXT}[*.]?{SOME_DAY} (?:[0-9]{{4}} )?{SOME_CLOCK}.*[%/].*)$",
     ),
-    Header("relay", f"^{BSD} +{HOST}:? (?P<rest>{SEQUENCE}{NODE}:.*%.*)$"),
+    Header("relay", f"^{SEQUENCE}{BSD} +{HOST}:? (?P<rest>{SEQUENCE}(?:{DEVICE}:? )?{NODE}:.*%.*)$"),
     Header("nxos", f"^{OFFSET} {HOST} (?:: ?)?{YEAR_FIRST} {WINTER} ?: {CISCO}"),
     Header("ios", f"^{OFFSET} {HOST} (?:: ?)?{SEQUENCE}{YEAR_MAYBE} {WINTER} ?: {CISCO}"),
     Header("relay", f"^{ISO} {HOST} (?:: ?)?(?P<rest>{NEXT}[*.]?(?:[0-9]{{4}} )?{SOME_DAY} .*%.*)$"),
@@ -116,7 +116,7 @@ _CISCO: Final = (
         rf"^(?:{NODE}:[^ #]*#)?{SEQUENCE}(?:{HOST}:? )?{NODE}: ?(?:{YEAR} )?{BSD}(?: {ZONE_WORD})? ?: "
         r"(?P<tag>[^ :\[\]]+)\[(?P<pid>[0-9]+)\]: (?P<rest>%.*)$",
     ),
-    Header("cisco", f"^{BSD} +{HOST}(?: {ZONE_WORD})?:? (?P<rest>{MNEMONIC}.*)$"),
+    Header("cisco", f"^{YEAR_MAYBE} +{HOST}(?: {ZONE_WORD})?:? (?P<rest>{MNEMONIC}.*)$"),
     Header("agent", f"^(?P<tag>[A-Za-z][A-Za-z0-9_-]*){PID}: (?P<rest>{MNEMONIC}.*)$"),
     Header("unit", f"^%(?:RPM|STKUNIT|LC|CP|MMRP)[0-9A-Za-z:_-]* (?P<rest>{MNEMONIC}.*)$"),
 )
@@ -124,8 +124,8 @@ _CISCO: Final = (
 _FACTORY: Final = r"(?:Jan +1|Apr +26) [0-9]{2}:[0-9]{2}:[0-9]{2}(?::[0-9]{3})? (?:1970|2000|2013)"
 _VENDORS: Final = (
     # Dates that a device shows whose clock nobody set: no time.
-    Header("comware", f"^%?{_FACTORY} (?P<host>[^%/]+?) +{MODULE}"),
-    Header("comware", f"^%?{MON_DAY} {HMS}(?::(?P<frac>[0-9]{{3}}))? {YEAR} (?P<host>[^%/]+?) +{MODULE}"),
+    Header("comware", f"^(?:%@[0-9]+)?%?{_FACTORY} (?P<host>[^%/]+?) +{MODULE}"),
+    Header("comware", f"^(?:%@[0-9]+)?%?{MON_DAY} {HMS}(?::(?P<frac>[0-9]{{3}}))? {YEAR} (?P<host>[^%/]+?) +{MODULE}"),
     Header(
         "vrp",
         f"^{MON_DAY} {YEAR} {CLOCK}(?P<zone>[+-][0-9]{{2}}:[0-9]{{2}})?(?: DST)? (?P<host>[^%/ ]+) +{MODULE}",
@@ -135,10 +135,15 @@ _VENDORS: Final = (
     Header("vrp", f"^#[0-9]+/[a-z]+/[A-Za-z0-9_]+/[A-Za-z]+/occurredTime:{DATE} {HMS}/{REST}"),
     Header(
         "junos",
-        f"^1 {ISO} (?P<host>[^ ]+) (?P<tag>[^ ]+) (?P<pid5>[^ ]+) " + r"(?P<rest>[A-Z][A-Z0-9_]+ \[junos@.*)$",
+        f"^1 {ISO} (?P<host>[^ ]+) (?P<tag>[^ ]+) (?P<pid5>[^ ]+) "
+        + r"(?P<rest>[A-Z][A-Z0-9]*_[A-Z0-9_]+ (?:\[junos@|- ).*)$",
     ),
+    # `time-format year millisecond` and `explicit-priority`.
+    Header("junos", f"^{BSD} {YEAR} +{HOST} +(?:(?P<tag>[A-Za-z/][A-Za-z0-9_./-]*){PID})? ?: +{REST}"),
+    Header("junos", f"^%{JUNOS_FACILITY}-[0-7]: +{REST}"),
     Header("junos", f"^{BSD} +{HOST} (?P<rest>fpc[0-9]+ .*)$"),
     Header("junos", f"^{BSD} +(?P<rest>fpc[0-9]+ .*)$"),
+    Header("srlinux", f"^{ISO} {HOST} [a-z0-9]+" + r"\|[A-Z]{3,6} " + f"(?P<tag>[a-z][a-z0-9_]+): {REST}"),
     Header("alcatel", f"^{BSD} +{HOST} " + r"(?P<rest>[A-Z]+\([0-9]+\) (?:Data|Info): .*)$"),
     Header("ironware", f"^{MON_DAY} {HMS}:[A-Z]:{REST}"),
     Header("xos", f"^(?P<mo>[0-9]{{2}})/{DAY}/{YEAR} {CLOCK} (?P<rest><[A-Za-z]+:[A-Za-z0-9_.]+> .*)$"),

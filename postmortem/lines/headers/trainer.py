@@ -4,37 +4,48 @@ from __future__ import annotations
 
 from typing import Final
 
-from postmortem.lines.headers.grammar import HMS, HOST, ISO, REST, Header
+from postmortem.lines.headers.grammar import DATE, HMS, HOST, ISO, REST, Header
 
 _LEVEL: Final = r"(?P<lvl>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 
 HEADERS: Final = (
-    # mmengine
+    # mmengine; with the year the examples of transformers and accelerate
     Header(
         "pylog",
-        r"^(?P<mo>[0-9]{2})/(?P<d>[0-9]{2}) " + HMS + r" - (?P<tag>[^ ]+) - " + _LEVEL + r" - " + REST,
+        r"^(?P<mo>[0-9]{2})/(?P<d>[0-9]{2})(?:/(?P<y>20[0-9]{2}))? "
+        + HMS
+        + r" - (?:(?P<tag>[^ ]+) - "
+        + _LEVEL
+        + r"|[A-Z]+ - [^ ]+) - +"
+        + REST,
     ),
+    # LLaMA-Factory, ms-swift
+    Header("pylog", r"^\[" + _LEVEL + r"\|" + ISO + r"\] (?P<src>[^ ]+:[0-9]+)[ >]+" + REST),
+    Header("pylog", r"^\[" + _LEVEL + r":(?P<tag>[A-Za-z][A-Za-z0-9_.-]*)\] +" + REST),
+    # PaddleNLP, InternEvo, OpenCLIP, lingua
+    Header("pylog", r"^\[" + ISO + r"\] \[ *" + _LEVEL + r"\] - " + REST),
+    Header("pylog", r"^" + ISO + r"\t" + _LEVEL + r" (?P<src>[^ ]+:[0-9]+) in [^ ]+ -- " + REST),
+    Header("pylog", r"^" + DATE + r",(?P<hms>[0-9]{2}:[0-9]{2}:[0-9]{2}) \| " + _LEVEL + r" \| " + REST),
+    Header("pylog", r"^[0-9]+: " + _LEVEL + r" +[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9:.]+ - [0-9:]+ - " + REST),
     # OLMo: into a file, and on a terminal through rich
     Header(
         "pylog",
         r"^"
         + ISO
-        + r"[\t ]"
+        + r"[\t ]+"
         + HOST
-        + r":(?P<lrank>[0-9]+)[\t ](?P<src>[A-Za-z_][^\t ]*:[0-9]+)[\t ]"
+        + r":(?P<lrank>[0-9]+)[\t ]+(?P<src>[A-Za-z_][^\t ]*:[0-9]+)[\t ]+"
         + _LEVEL
-        + r"[\t ]"
+        + r"[\t ]+"
         + REST,
     ),
     Header("pylog", r"^" + _LEVEL + r" +\[(?P<src>[^\], ]+:[0-9]+), rank=(?P<rank>[0-9]+)\] +" + REST),
     # Levanter: the number is that of a process, which may drive several devices, so it is no rank
     Header("pylog", r"^" + ISO + r" - [0-9]+ - (?P<tag>[^ ]+) - (?:(?P<src>[^ ]+) - )?" + _LEVEL + r" :: " + REST),
-    # Composer
+    # Composer; its time comes off as a collector's
     Header(
         "pylog",
-        r"^"
-        + ISO
-        + r": rank(?P<rank>[0-9]+)\[(?P<pid>[0-9]+)\]\[[^\]]*\]: "
+        r"^rank(?P<rank>[0-9]+)\[(?P<pid>[0-9]+)\]\[[^\]]*\]: "
         + _LEVEL
         + r": (?P<tag>[A-Za-z_][A-Za-z0-9_.]*): "
         + REST,
