@@ -13,9 +13,10 @@ from click.testing import CliRunner
 from postmortem.analysis.candidates import WEIGHTS
 from postmortem.analysis.docs import FEATURE_WORDS, TIER_WORDS, causes_page
 from postmortem.analysis.signs import TIERS
-from postmortem.catalogue.definition import MESSAGE_KEYS, TYPES
+from postmortem.catalogue.definition import MESSAGE_KEYS, TYPES, load_folders
 from postmortem.cli import cli
 from postmortem.tables.docs import schema_page
+from postmortem.tables.formats import formats_page
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -75,6 +76,16 @@ def test_schema_page_is_current() -> None:
 def test_causes_page_is_current() -> None:
     page = (ROOT / "docs" / "causes.md").read_text(encoding="utf-8")
     assert page == causes_page(), "run python -m postmortem.analysis.docs > docs/causes.md"
+
+
+def test_formats_page_is_current() -> None:
+    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    wanted = formats_page(load_folders([ROOT / "parsers"]))
+    assert page == wanted, "run python -m postmortem.tables.formats > docs/formats.md"
+
+
+def test_every_message_says_where_it_is_printed() -> None:
+    assert [m.id for m in load_folders([ROOT / "parsers"]) if not m.is_noise and not m.reference] == []
 
 
 def test_tiers_and_features_have_words() -> None:

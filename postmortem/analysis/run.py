@@ -31,6 +31,7 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     create_macros(con)
     _list_nodes(con)
     run_sql(con, "names.sql")
+    run_sql(con, "counters.sql")
     run_sql(con, "progress.sql")
     run_sql(con, "episodes.sql")
     run_sql(con, "slow.sql")

@@ -34,6 +34,8 @@ _SOSREPORT = re.compile(
     r"^(?:sosreport|sos)-(?P<host>.+?)(?:[-.][0-9]{7,10})?"
     r"-(?:20[0-9]{2}-[0-9]{2}-[0-9]{2}-[a-z]{7}|20[0-9]{12})(?:-obfuscated)?$"
 )
+# sonic_dump_leaf-3_20260304_050607 (SONiC's `show techsupport`), cl_support_leaf-3_20260304_050607 (Cumulus).
+_SWITCH_DUMP = re.compile(r"^(?:sonic_dump|cl_support)_+(?P<host>.+?)_20[0-9]{6}_[0-9]{6}$")
 _NCCL_DEBUG_FILE = re.compile(r"^(?:nccl|rccl)[._](?P<host>[A-Za-z][A-Za-z0-9.-]*)[._][0-9]+$")
 _COMMAND_OUTPUT = re.compile(r"^(?P<host>.+?)[-_.](?:show|display|get)[-_][a-z0-9_-]+$", re.IGNORECASE)
 _PID = re.compile(r"-[0-9]{2,}$")
@@ -76,7 +78,8 @@ def _stem(file: str) -> str:
 
 
 def _host_of_folder(folder: str, parent: str, holds_system_log: bool) -> str | None:
-    sos = _SOSREPORT.match(_without_archive_extension(folder))
+    bare = _without_archive_extension(folder)
+    sos = _SOSREPORT.match(bare) or _SWITCH_DUMP.match(bare)
     if sos:
         return _accept(sos["host"], Shape.WORD)
     stem = _without_archive_extension(folder)

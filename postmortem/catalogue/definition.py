@@ -58,6 +58,7 @@ MESSAGE_KEYS: Final = frozenset(
         "unless",
         "within",
         "reference",
+        "versions",
         "sample",
         "host_from",
         "source",
@@ -77,6 +78,7 @@ _KINDS: Final[dict[str, tuple[type, str]]] = {
             "precedes",
             "unless",
             "reference",
+            "versions",
             "host_from",
             "source",
         ),
@@ -130,6 +132,8 @@ class Message:
     within: int = 20
     host_from: str | None = None
     reference: str = ""
+    program: str = ""
+    versions: str = ""
     samples: tuple[Sample, ...] = ()
 
     @property
@@ -252,6 +256,8 @@ def _message(raw: dict[str, Any], head: dict[str, Any], file: str, number: int) 
         within=int(raw.get("within", 20)),
         host_from=raw.get("host_from"),
         reference=str(raw.get("reference", "")),
+        program=str(head.get("title", file)),
+        versions=str(raw.get("versions", head.get("versions", ""))),
         samples=tuple(_sample(s, event, file, number) for s in raw.get("sample", [])),
     )
     _check(message)

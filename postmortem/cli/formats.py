@@ -24,16 +24,19 @@ def _folders(parsers: tuple[Path, ...]) -> list[Path]:
 @click.option("--parsers", multiple=True, type=click.Path(path_type=Path), help="Folder of your own definitions.")
 @click.option("--event", help="Only this event.")
 def list_formats(parsers: tuple[Path, ...], event: str | None) -> None:
-    """Print every message: source, event, file, literal."""
+    """Print every message and file format: source, event, severity, where defined, a text it holds, who prints it, reference."""
     from postmortem.catalogue.definition import load_folders
+    from postmortem.tables.formats import decoder_rows, message_rows
 
     messages = [m for m in load_folders(_folders(parsers)) if event is None or m.event == event]
     if not messages:
         raise UsageError(f"no definition gives {event}: postmortem formats list shows all events")
-    for m in messages:
-        name = f"fact {m.event}" if m.is_fact else m.event
-        click.echo(f"{m.source:10} {name:28} {m.severity:8} {m.file}#{m.number}  {m.contains[0]!r}")
-    click.echo(f"{len(messages)} messages, {sum(len(m.samples) for m in messages)} samples", err=True)
+    rows = [*message_rows(messages), *(decoder_rows() if event is None else ())]
+    for row in rows:
+        click.echo(row.line)
+    samples = sum(len(m.samples) for m in messages)
+    files = sum(row.source == "file" for row in rows)
+    click.echo(f"{len(rows) - files} messages, {samples} samples, {files} file formats", err=True)
 
 
 @command.command("lint")
@@ -47,11 +50,15 @@ def lint_formats(folder: Path | None) -> int:
     if folder is not None and not folder.exists():
         raise UsageError(f"{folder} does not exist: give a folder or file of definitions")
     try:
-        if folder is None:
-            messages, own = load_folders(_folders(())), None
-        else:
-            mine = load_file(folder) if folder.is_file() else load_folders([folder])
-            messages, own = (*load_folders(_folders(())), *mine), mine
+        messages, own = load_folders(_folders(())), None
+        if folder is not None:
+            part = _of_ours(folder)
+            if part is not None:
+                own = tuple(m for m in messages if f"{m.file}/".startswith(part))
+            else:
+                own = load_file(folder) if folder.is_file() else load_folders([folder])
+                replaced = {m.file for m in own}
+                messages = (*(m for m in messages if m.file not in replaced), *own)
         complaints = lint(Matcher(messages), own)
     except DefinitionError as error:
         click.echo(str(error))
@@ -64,6 +71,17 @@ def lint_formats(folder: Path | None) -> int:
         err=True,
     )
     return 1 if complaints else 0
+
+
+def _of_ours(path: Path) -> str | None:
+    """How the names of our own files below `path` begin, if it is one of ours or holds some; None elsewhere."""
+    from postmortem.resources import data_folder
+
+    ours = data_folder("parsers").resolve()
+    if not path.resolve().is_relative_to(ours):
+        return None
+    name = path.resolve().relative_to(ours).as_posix()
+    return "" if name == "." else f"{name}/"
 
 
 @command.command("try")

@@ -8,19 +8,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from postmortem.decoders import (
-    flight_recorder,
-    infiniband,
+from postmortem.decoders import counters
+from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike
+from postmortem.decoders.collectives import flight_recorder, nccl_inspector, nccl_profiler, nccl_ras, nccl_topology
+from postmortem.decoders.fabric import infiniband, lldp
+from postmortem.decoders.hosts import dcgm, host_inventory, ipmi, rasdaemon
+from postmortem.decoders.schedulers import (
     kubectl_describe,
-    lldp,
-    nccl_inspector,
-    nccl_profiler,
+    kubernetes,
+    kubernetes_tables,
     sacct,
+    slurm_json,
+    slurm_text,
+)
+from postmortem.decoders.schedulers.hostlist import expand_hostlist
+from postmortem.decoders.training import (
+    checkpoint_list,
+    parquet_table,
+    qp_table,
+    run_records,
     step_csv,
+    tensorboard,
+    thread_stacks,
     tracker,
 )
-from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike
-from postmortem.decoders.hostlist import expand_hostlist
 
 HEAD_BYTES: Final = 64 << 10
 """What `sniff` looks at, at most."""
@@ -32,12 +43,29 @@ _MODULES: Final = (
     flight_recorder,
     nccl_profiler,
     nccl_inspector,
+    nccl_ras,
+    nccl_topology,
+    tensorboard,
+    parquet_table,
+    run_records,
     tracker,
+    qp_table,
     step_csv,
+    thread_stacks,
+    checkpoint_list,
     sacct,
+    slurm_json,
+    slurm_text,
     kubectl_describe,
+    kubernetes,
+    kubernetes_tables,
     lldp,
     infiniband,
+    counters,
+    host_inventory,
+    dcgm,
+    ipmi,
+    rasdaemon,
 )
 DECODERS: Final[dict[str, Format]] = {f.name: f for module in _MODULES for f in module.FORMATS}
 

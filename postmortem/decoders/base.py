@@ -54,11 +54,13 @@ class Decoded:
     """Rows by public table name, with the columns that the decoder fills; what was odd; lines and bytes read.
 
     `events` and `facts` carry the columns of `RAW_TIME` instead of `ts`: zones are settled once the whole bundle is
-    known. Of several rows of one line `sub` gives the order.
+    known. Of several rows of one line `sub` gives the order. `blocks` are lines that the line pass reads as if they stood in
+    a log: logs and events inside a document.
     """
 
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     lines: int = 0
     bytes: int = 0
 

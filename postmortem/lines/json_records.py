@@ -18,7 +18,7 @@ from postmortem.lines.blocks import Readable
 from postmortem.lines.record_blocks import RecordBlocks
 
 TEXT_KEY: Final = re.compile(
-    r'"(?:MESSAGE|message|msg|log|content|line|_raw|text|textPayload|@message|Message|body|short_message)"\s*:'
+    r'"(?:MESSAGE|message|msg|log|content|line|_raw|text|textPayload|@message|Message|body|short_message)"\s*:\s*["[]'
 )
 _LISTS: Final = "hits|events|items|results?|dmesg|entries|logs|data|records|messages|value|rows|Events|Records"
 LIST: Final = re.compile(rf'"(?:{_LISTS})"\s*:\s*\[\s*(?=\{{)')

@@ -60,6 +60,7 @@ ZONES: Final[dict[str, int]] = {
     "EDT": -14400,
     "CDT": -18000,
     "MST": -25200,
+    "MDT": -21600,
     "PST": -28800,
     "PDT": -25200,
     "AKDT": -28800,
@@ -86,11 +87,11 @@ STAMP_COLUMNS: Final = ("stamp_us", "stamp_has_year", "stamp_zone_s", "stamp_res
 
 def _zone_seconds(zone: pl.Expr) -> pl.Expr:
     sign = pl.when(zone.str.contains("-", literal=True)).then(-1).otherwise(1)
-    digits = zone.str.replace_all(r"[^0-9]", "")
+    digits = zone.str.replace(r"([+-])([0-9])(:|$)", "${1}0${2}${3}").str.replace_all(r"[^0-9]", "")
     hours = digits.str.slice(0, 2).cast(pl.Int32, strict=False)
     minutes = digits.str.slice(2, 2).cast(pl.Int32, strict=False).fill_null(0)
-    numeric = pl.when(zone.str.contains(r"[+-][0-9]{2}")).then(sign * (hours * 3600 + minutes * 60))
-    word = zone.replace_strict(ZONES, default=None, return_dtype=pl.Int32)
+    numeric = pl.when(zone.str.contains(r"[+-][0-9]")).then(sign * (hours * 3600 + minutes * 60))
+    word = zone.str.to_uppercase().replace_strict(ZONES, default=None, return_dtype=pl.Int32)
     return pl.coalesce(word, numeric).cast(pl.Int32)
 
 

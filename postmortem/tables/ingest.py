@@ -23,12 +23,13 @@ from postmortem.catalogue.definition import load_folders
 from postmortem.catalogue.matcher import HIT_SCHEMA, ROW_SCHEMA, Matcher
 from postmortem.catalogue.records import merge_records
 from postmortem.catalogue.values import polars_schema
-from postmortem.decoders import decode, sniff
+from postmortem.decoders import DECODERS, decode, sniff
 from postmortem.lines.blocks import Block, read_blocks
 from postmortem.lines.documents import document_shape, read_document
 from postmortem.lines.donors import NO_TIME, donors, inherit
 from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import TABLE_BY_NAME
+from postmortem.tables.sections import Sections, holds_sections
 
 FLUSH_ROWS: Final = 100_000
 HEAD_BYTES: Final = 64 << 10
@@ -136,6 +137,8 @@ def _member(member: Member, work: _Work) -> int:
     """Read one member; its bytes."""
     head = member.head(HEAD_BYTES)
     kind = sniff(member.name, head) if head else "empty"
+    if kind in DECODERS and DECODERS[kind].in_section and holds_sections(head, 2):
+        kind = None  # one output of several: the rest of the file has to be read, too
     shape = document_shape(head) if kind is None else None
     lines = odd = size = 0
     if kind is not None and kind != "empty":
@@ -144,6 +147,8 @@ def _member(member: Member, work: _Work) -> int:
         member.notes.extend(decoded.notes)
         for table, frame in decoded.tables.items():
             work.tables[table].append(frame)
+        for block in decoded.blocks:
+            _take(member.name, block, work)
     elif kind is None and not shape and _looks_binary(head):
         kind = "binary"
         member.notes.append("no text and no known format")
@@ -152,12 +157,21 @@ def _member(member: Member, work: _Work) -> int:
         work.odd.append((member.name, 0, "no text and no known format", ""))
     elif kind is None:
         kind = "text"
+        rank = rank_hint(member.name)
+        sections = Sections(member.name, member.host_hint, rank) if not shape and holds_sections(head) else None
         for block in read_document(shape, member.stream) if shape else read_blocks(member.stream):
             lines += block.lines
+            if sections:
+                sections.feed(block)
             size += block.byte_count
             odd += block.odd_count
             work.odd.extend((member.name, n, why, text) for n, why, text in block.odd[:MAX_ODD])
             _take(member.name, block, work)
+        if sections:
+            sections.finish()
+            for decoded in sections.found:
+                for table, frame in decoded.tables.items():
+                    work.tables[table].append(frame)
     for note in member.notes:
         work.odd.append((member.name, 0, note, ""))
     work.files.append(

@@ -49,9 +49,14 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem])
     _load(con, spool, "facts", dict(rows), "raw_facts")
     _load(con, spool, "files", dict(FILE_SCHEMA), "raw_files")
     _load(con, spool, "odd_lines", dict(ODD_SCHEMA), "raw_odd")
+    # In a file of several outputs a line may have gone through the line pass and through a section's decoder, which knows more of it.
     con.execute(
-        "CREATE TEMP VIEW raw_rows AS SELECT * FROM raw_events UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts"
+        "CREATE TEMP TABLE decoded_lines AS SELECT DISTINCT file, line, event FROM raw_events WHERE definition < 0"
     )
+    con.execute("""
+        CREATE TEMP VIEW raw_rows AS
+        SELECT * FROM raw_events e WHERE e.definition < 0 OR NOT EXISTS (FROM decoded_lines d WHERE d.file = e.file AND d.line = e.line AND d.event = e.event)
+        UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts""")
     for _, sql in statements("postmortem.tables", "settle.sql"):
         con.execute(sql)
     _events(con)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postmortem.decoders import Decoded, decode, sniff
-from postmortem.decoders.flight_recorder import operation
-from postmortem.decoders.safe_pickle import RefusedPickleError, load_plain
+from postmortem.decoders.collectives.flight_recorder import operation
+from postmortem.decoders.collectives.safe_pickle import RefusedPickleError, load_plain
 
 DUMPS = DATA / "flight_recorder"
 GLOO = DUMPS / "nccl_trace_rank_2"
@@ -241,20 +241,48 @@ def test_numbers_beyond_64_bits_are_null() -> None:
     assert pick(rows(decoded, "collectives"), "seq", "numel_in", "timeout_ms") == [(None, None, None)]
 
 
-@settings(deadline=None)
-@given(st.integers(0, 2110))
-def test_a_cut_pickle_gives_a_note(size: int) -> None:
-    decoded = run("flight_recorder", "nccl_trace_rank_2", GLOO.read_bytes()[:size])
-    assert decoded.tables == {}
+def check_cut(name: str, raw: bytes, size: int) -> None:
+    """Of a cut dump the entries before the cut are kept as they are in the whole one, and a note says that it was cut."""
+    whole = rows(run("flight_recorder", name, raw, rank=2), "collectives")
+    decoded = run("flight_recorder", name, raw[:size], rank=2)
+    kept = rows(decoded, "collectives")
+    assert kept == whole[: len(kept)]
     assert len(decoded.notes) == 1
 
 
 @settings(deadline=None)
-@given(st.integers(0, 3976))
-def test_cut_json_gives_a_note(size: int) -> None:
-    decoded = run("flight_recorder", "nccl_trace_rank_2.json", GLOO.with_suffix(".json").read_bytes()[:size])
+@given(st.integers(0, len(GLOO.read_bytes()) - 1))
+def test_a_cut_pickle_keeps_what_stands_before_the_cut(size: int) -> None:
+    check_cut("nccl_trace_rank_2", GLOO.read_bytes(), size)
+
+
+@settings(deadline=None)
+@given(st.integers(0, len(GLOO.with_suffix(".json").read_bytes()) - 1))
+def test_cut_json_keeps_what_stands_before_the_cut(size: int) -> None:
+    check_cut("nccl_trace_rank_2.json", GLOO.with_suffix(".json").read_bytes(), size)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_a_cut_pickle_of_any_protocol_keeps_its_entries(data: st.DataObject) -> None:
+    document = dump(*[entry(record_id=n, collective_seq_id=n, frames=[]) for n in range(5)])
+    raw = pickle.dumps(document, protocol=data.draw(st.sampled_from([2, 3, 4, 5])))
+    check_cut("trace", raw, data.draw(st.integers(0, len(raw) - 1)))
+
+
+@pytest.mark.parametrize("path", [GLOO, GLOO.with_suffix(".json")], ids=["pickle", "json"])
+def test_a_dump_cut_near_its_end_keeps_what_came_before(path: Path) -> None:
+    raw = path.read_bytes()
+    decoded = run("flight_recorder", path.name, raw[: len(raw) * 4 // 5])
+    assert 4 <= len(rows(decoded, "collectives")) < 8
+    assert "cut off" in decoded.notes[0]
+
+
+def test_a_cut_pickle_that_is_more_than_data_is_refused() -> None:
+    raw = pickle.dumps(dump(entry(frames=Malice("true")), entry()), protocol=2)
+    decoded = run("flight_recorder", "nccl_trace_rank_0", raw[:-20])
     assert decoded.tables == {}
-    assert len(decoded.notes) == 1
+    assert "refused" in decoded.notes[0]
 
 
 @settings(max_examples=200, deadline=None)

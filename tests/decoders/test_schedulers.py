@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postmortem.decoders import expand_hostlist, sniff
-from postmortem.decoders.hostlist import MAX_HOSTS
+from postmortem.decoders.schedulers.hostlist import MAX_HOSTS
 
 HEADER = "JobID|State|ExitCode|DerivedExitCode|NodeList|Start|End|Elapsed|Timelimit|AllocTRES"
 TIMES = "2026-04-20T20:57:05|2026-04-20T21:06:30|00:09:25|2-00:00:00"

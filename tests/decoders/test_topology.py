@@ -53,6 +53,30 @@ DETAIL = """Interface Ethernet1 detected 1 LLDP neighbors:
   - System Name: "node-01"
 Interface Ethernet2 detected 0 LLDP neighbors:
 """
+XR = """Mon Jan 29 19:06:33.768 UTC
+Capability codes:
+        (R) Router, (B) Bridge, (T) Telephone, (C) DOCSIS Cable Device
+
+Device ID       Local Intf          Hold-time  Capability     Port ID
+ASR-OCC-P1      Gi0/0/0/0           120        R               Gi0/0/0/2
+node-07         FH0/0/0/3           120        B,R             enp25s0np0
+Polycom VVX 500 Gi1/0/2             120        T               0004.f2d1.2222
+
+Total entries displayed: 3
+"""
+DETAIL_OF_HOST = """Interface Ethernet1 detected 2 LLDP neighbors:
+
+  Neighbor 0c42.a1f0.0001/0c42.a1f0.0002, age 12 seconds
+  - Port ID type: MAC address (3)
+    Port ID     : 0c42.a1f0.0002
+  - Port Description: "enp25s0np0"
+  - System Name: "node-01"
+
+  Neighbor 0c42.a1f0.0003/0c42.a1f0.0004, age 12 seconds
+  - Port ID type: MAC address (3)
+    Port ID     : 0c42.a1f0.0004
+  - System Name: "node-02"
+"""
 
 
 @pytest.mark.parametrize(
@@ -84,8 +108,30 @@ Interface Ethernet2 detected 0 LLDP neighbors:
         ("leaf-4.lldp.txt", SONIC, [("leaf-4", "Ethernet0", "node-01", "enp25s0np0", 3)]),
         ("leaf-5-lldp.txt", CUMULUS, [("leaf-5", "swp1", "node-01", "enp25s0np0", 3)]),
         ("leaf-6-show-lldp-neighbors-detail.txt", DETAIL, [("leaf-6", "Ethernet1", "node-01", "enp25s0np0", 1)]),
+        (
+            "leaf-7-lldp.txt",
+            DETAIL_OF_HOST,
+            [
+                ("leaf-7", "Ethernet1", "node-01", "enp25s0np0", 1),
+                ("leaf-7", "Ethernet1", "node-02", "0c42.a1f0.0004", 1),
+            ],
+        ),
+        (
+            "leaf-8-lldp.txt",
+            XR,
+            [
+                ("leaf-8", "Gi0/0/0/0", "ASR-OCC-P1", "Gi0/0/0/2", 6),
+                ("leaf-8", "FH0/0/0/3", "node-07", "enp25s0np0", 7),
+                ("leaf-8", "Gi1/0/2", "Polycom VVX 500", "0004.f2d1.2222", 8),
+            ],
+        ),
+        (
+            "x.txt",
+            f"admin@leaf-9:~$ show lldp table\nCapability codes: (R) Router, (B) Bridge, (O) Other\n{SONIC}",
+            [("leaf-9", "Ethernet0", "node-01", "enp25s0np0", 5)],
+        ),
     ],
-    ids=["eos", "nxos", "junos", "sonic", "cumulus", "eos-detail"],
+    ids=["eos", "nxos", "junos", "sonic", "cumulus", "eos-detail", "eos-detail of hosts", "xr", "sonic's prompt"],
 )
 def test_tables_of_neighbours(name: str, text: str, expected: list[tuple[object, ...]]) -> None:
     assert sniff(name, text.encode()) == "lldp_text"

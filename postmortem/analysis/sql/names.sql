@@ -105,8 +105,12 @@ INSERT INTO gpus
 SELECT host, pci, max(gpu), max(gpu_uuid), max(rank), max(model), max(serial), arg_min(file, (weight, file, line)), arg_min(line, (weight, file, line)) FROM (
   SELECT node AS host, pci, gpu, NULL AS gpu_uuid, rank, NULL AS model, NULL AS serial, file, line, 0 AS weight FROM ranks WHERE pci IS NOT NULL AND node IS NOT NULL
   UNION ALL SELECT host, pci, NULL, gpu_uuid, NULL, NULL, NULL, file, line, 2 FROM facts WHERE fact = 'gpu.uuid' AND host IS NOT NULL AND pci IS NOT NULL
-  UNION ALL SELECT host, pci, gpu, gpu_uuid, rank, model, serial, file, line, 1 FROM stated_gpus WHERE host IS NOT NULL AND pci IS NOT NULL
-) GROUP BY host, pci ORDER BY host, pci;
+  UNION ALL
+  -- `nvidia-smi -L` prints no address: the rows of the same index or UUID have it.
+  SELECT host, coalesce(s.pci, (SELECT min(o.pci) FROM stated_gpus o WHERE o.host = s.host AND (o.gpu_uuid = s.gpu_uuid OR o.gpu = s.gpu)),
+                        (SELECT min(r.pci) FROM ranks r WHERE r.node = s.host AND r.gpu = s.gpu)) AS pci, gpu, gpu_uuid, rank, model, serial, file, line, 1
+  FROM stated_gpus s WHERE host IS NOT NULL
+) WHERE pci IS NOT NULL GROUP BY host, pci ORDER BY host, pci;
 
 -- name: cables
 -- Cables that a fabric manager names in its own messages: both ends in one line (`node-17 mlx5_0`).
@@ -115,6 +119,12 @@ SELECT host, port, split_part(peer, ' ', 1), nullif(split_part(peer, ' ', 2), ''
 FROM events e WHERE source = 'switch' AND host IS NOT NULL AND port IS NOT NULL AND peer IS NOT NULL AND regexp_matches(peer, '^[A-Za-z0-9_.-]+ [a-z0-9_]+')
   AND NOT EXISTS (FROM ports p WHERE p.switch = e.host AND p.port = e.port)
 GROUP BY host, port, peer ORDER BY 1, 2, 3;
+
+-- name: one_cable
+-- One row per switch port: what LLDP or the fabric itself sees before what somebody planned or wrote into a description.
+DELETE FROM ports WHERE rowid NOT IN (
+  SELECT arg_min(rowid, (CASE basis WHEN 'lldp' THEN 0 WHEN 'ibnetdiscover' THEN 1 WHEN 'fabric manager' THEN 2 ELSE 3 END, file, line))
+  FROM ports GROUP BY switch, port);
 
 -- name: job_nodes
 -- Nodes of the job: where ranks run, where its pods ran, the scheduler's node list.

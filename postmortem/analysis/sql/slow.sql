@@ -24,7 +24,7 @@ FROM hit h WHERE h.z > 3.5 OR (SELECT count(*) FROM hit) <= (SELECT count(*) FRO
 CREATE TEMP TABLE qp_windows AS
 WITH base AS (SELECT size, median(latency_us) AS mid FROM qp_samples WHERE latency_us > 0 GROUP BY size),
 span AS (SELECT file, min(t_us) AS t0, greatest(max(t_us) - min(t_us), 1) AS t FROM qp_samples GROUP BY file),
-rel AS (SELECT q.host, q.pid, q.rank, q.dev, q.qpn, q.peer, q.file, q.line, q.t_us, q.latency_us, q.latency_us / b.mid AS ratio, least(19, floor((q.t_us - s.t0) / s.t * 20)) AS win FROM qp_samples q JOIN base b USING (size) JOIN span s USING (file) WHERE q.latency_us > 0)
+rel AS (SELECT q.host, q.pid, q.rank, q.dev, q.qpn, q.peer, q.file, q.line, q.t_us, q.latency_us, q.latency_us / b.mid AS ratio, least(19, floor((q.t_us - s.t0) / s.t * 20)) AS win FROM qp_samples q JOIN base b ON b.size IS NOT DISTINCT FROM q.size JOIN span s USING (file) WHERE q.latency_us > 0)
 SELECT host, pid, rank, dev, qpn, peer, file, win, count(*) AS n, median(ratio) AS mid, quantile_cont(ratio, 0.99) AS tail, quantile_cont(latency_us, 0.99) AS p99_us,
        arg_min(line, CASE WHEN ratio > 5 THEN t_us END) AS line FROM rel GROUP BY ALL;
 

@@ -66,11 +66,11 @@ STATED: Final = (
     Header(
         "k8s_event",
         r"^(?:[a-z0-9-]+ +)?(?:[0-9][0-9smhdy]*|<[a-z]+>)(?: \(x[0-9]+ over [0-9a-z]+\))? +(?:Normal|Warning) +"
-        r"(?P<rest>[A-Z][A-Za-z]+ +(?:node/(?P<host>[^ ]+)|pod/(?P<pod>[^ ]+)|[a-z][a-z0-9.]*/[^ ]+) +.*)$",
+        r"(?P<rest>[A-Z][A-Za-z0-9]+ +(?:[Nn]ode/(?P<host>[^ ]+)|[Pp]od/(?P<pod>[^ ]+)|[A-Za-z][A-Za-z0-9.]*/[^ ]+) +.*)$",
     ),
     Header(
         "k8s_event",
-        r"^(?:Normal|Warning) +(?P<rest>[A-Z][A-Za-z]+ +(?:[0-9][0-9smhdy]*|<[a-z]+>)"
+        r"^(?:Normal|Warning) +(?P<rest>[A-Z][A-Za-z0-9]+ +(?:[0-9][0-9smhdy]*|<[a-z]+>)"
         r"(?: \(x[0-9]+ over [0-9a-z]+\))? +[a-z][A-Za-z0-9-]* +.*)$",
     ),
 )

@@ -99,6 +99,7 @@ HEADERS: Final = (
         + r"\] (?:\[tid [0-9]+\] )?"
         + REST,
     ),
+    Header("fabricmanager", r"^\[" + LEVEL + r"\] \[tid [0-9]+\] " + REST),
     Header("pidrank", r"^\[PID:(?P<pid>[0-9]+)\] (?:\[RANK:(?P<rank>[0-9]+)\] )?" + REST),
     Header("stamp", r"^\[" + ISO + r"\] ?" + REST),
     Header("stamp", r"^" + ISO + r" (?:\| )?" + LEVEL + r"(?: \||:)? " + REST),

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from postmortem.decoders.base import EPOCH, Decoded, Format, MemberLike, Row, read_bytes, real, whole
-from postmortem.decoders.process_groups import group_name, group_rows
-from postmortem.decoders.safe_pickle import DAMAGED, RefusedPickleError, load_plain
+from postmortem.decoders.collectives.process_groups import group_name, group_rows
+from postmortem.decoders.collectives.safe_pickle import DAMAGED, Cut, RefusedPickleError, load_cut, load_plain
 
 MAX_PICKLE_BYTES: Final = 256 << 20
 MAX_JSON_BYTES: Final = 64 << 20
@@ -37,6 +37,9 @@ _TRAILING_RANK: Final = re.compile(
     r"(?:trace|rank|dump)[^/]*?[_.-]([0-9]{1,7})(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$"
 )
 
+_KEY: Final = re.compile(r'[\s,]*(?:"([^"\\]{1,200})"\s*:\s*)?')
+_CUT: Final = f"a flight-recorder dump, {DAMAGED}: what stands before that was kept"
+
 _OPERATIONS: Final = (
     "allgather", "allreduce", "alltoall", "reducescatter", "broadcast", "barrier", "reduce", "gather", "scatter", "send",
     "recv", "coalesced",
@@ -56,12 +59,15 @@ def decode_flight_recorder(member: MemberLike, rank_hint: int | None) -> Decoded
     `rank` is `rank_hint`, else the number that ends the file's name: a dump does not say whose it is. `line` counts entries.
     """
     decoded = Decoded()
-    document = _load(member, decoded)
-    if document is None:
+    loaded = _load(member, decoded)
+    if loaded is None:
         return decoded
+    document = loaded.value
     rank = rank_hint if rank_hint is not None else _rank_of(member.name)
     listed = document if isinstance(document, list) else document.get("entries")
-    entries = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
+    entries = (
+        [e for e in listed if isinstance(e, dict) and id(e) not in loaded.is_open] if isinstance(listed, list) else []
+    )
     decoded.lines = len(entries)
     first = max(0, len(entries) - MAX_ENTRIES)
     if first:
@@ -72,12 +78,13 @@ def decode_flight_recorder(member: MemberLike, rank_hint: int | None) -> Decoded
     counts = Counter(name for row in rows if isinstance(name := row["pg"], str))
     groups = group_rows(document, entries[first:], counts) if isinstance(document, dict) else []
     decoded.put("groups", [{"rank": rank, "file": member.name, **row} for row in groups])
-    if not rows:
+    if not rows and not decoded.notes:
         decoded.notes.append("a flight-recorder dump without entries")
     return decoded
 
 
-def _load(member: MemberLike, decoded: Decoded) -> dict[str, Any] | list[Any] | None:
+def _load(member: MemberLike, decoded: Decoded) -> Cut | None:
+    """The dump, or of one that was cut off what stands before the cut; None with a note when that is nothing."""
     raw, is_whole = read_bytes(member, MAX_PICKLE_BYTES)
     decoded.bytes = len(raw)
     is_pickle = raw[:1] == b"\x80"
@@ -85,17 +92,63 @@ def _load(member: MemberLike, decoded: Decoded) -> dict[str, Any] | list[Any] | 
         limit = MAX_PICKLE_BYTES if is_pickle else MAX_JSON_BYTES
         decoded.notes.append(f"a flight-recorder dump larger than {limit >> 20} MB, not read")
         return None
+    if not raw:
+        decoded.notes.append("an empty flight-recorder dump")
+        return None
     try:
-        document = load_plain(raw) if is_pickle else json.loads(raw)
+        loaded = _pickled(raw, decoded) if is_pickle else _json(raw, decoded)
     except RefusedPickleError as error:
         decoded.notes.append(f"a flight-recorder dump, {error}")
-    except (ValueError, RecursionError):
-        decoded.notes.append(f"a flight-recorder dump, {DAMAGED}" if raw else "an empty flight-recorder dump")
-    else:
-        if isinstance(document, dict | list):
-            return document
+        return None
+    if loaded is None:
+        decoded.notes.append(f"a flight-recorder dump, {DAMAGED}")
+    elif not isinstance(loaded.value, dict | list):
         decoded.notes.append("a flight-recorder dump without entries")
-    return None
+        return None
+    return loaded
+
+
+def _pickled(raw: bytes, decoded: Decoded) -> Cut | None:
+    try:
+        return Cut(load_plain(raw))
+    except RefusedPickleError as error:
+        if str(error) != DAMAGED:
+            raise
+    found = load_cut(raw)
+    if found is not None:
+        decoded.notes.append(_CUT)
+    return found
+
+
+def _json(raw: bytes, decoded: Decoded) -> Cut | None:
+    try:
+        return Cut(json.loads(raw))
+    except (ValueError, RecursionError):
+        found = _before_cut(raw.decode("utf-8", "replace").lstrip())
+    if found:
+        decoded.notes.append(_CUT)
+    return Cut(found) if found else None
+
+
+def _before_cut(text: str, at: int = 0, depth: int = 0) -> Any:
+    """The members of a list or an object that stand whole before the cut; of the one that was cut its own, two levels deep."""
+    decoder = json.JSONDecoder()
+    found: Any = [] if text[at : at + 1] == "[" else {}
+    at += 1
+    while step := _KEY.match(text, at):
+        if (step[1] is None) == isinstance(found, dict):
+            break
+        try:
+            value, at = decoder.raw_decode(text, step.end())
+        except (ValueError, RecursionError):
+            if step[1] is not None and depth < 2 and text[step.end() : step.end() + 1] in {"[", "{"}:
+                found[step[1]] = _before_cut(text, step.end(), depth + 1)
+            break
+        if step[1] is None:
+            found.append(value)
+        else:
+            found[step[1]] = value
+    return found
 
 
 def _rank_of(name: str) -> int | None:

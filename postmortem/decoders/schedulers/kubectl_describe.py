@@ -24,6 +24,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp, whole
+from postmortem.decoders.schedulers.kubernetes_objects import EXIT_REASONS, STATUS_REASONS
 
 _FIELD: Final = re.compile(r"^( *)([A-Z][A-Za-z ]{1,30}):(?: +(\S.*))?$")
 _STATES: Final = ("State", "Last State")
@@ -173,15 +174,15 @@ def _fact(member: MemberLike, lines: list[str], read: _Read, pod: _Pod) -> Row:
 def _ended(member: MemberLike, lines: list[str], state: _State) -> list[Row]:
     """The event of a container that did not end well; 137 with `Error` is a kill, but no proof of a lack of memory."""
     number, reason = state.parts.get("Reason", (0, ""))
-    event = {"OOMKilled": "pod.oom_killed", "Error": "process.exit"}.get(reason)
-    if event is None:
+    event, severity = EXIT_REASONS.get(reason, ("", ""))
+    if not event:
         return []
     row: Row = {
         **evidence(member, number, lines[number - 1], "scheduler"),
         **stamp(_when(state.parts.get("Finished", (0, ""))[1])),
         **_place(state.pod),
         "event": event,
-        "severity": "error",
+        "severity": severity,
         "exit_code": whole(state.parts.get("Exit Code", (0, ""))[1]),
         "reason": reason,
     }
@@ -190,12 +191,11 @@ def _ended(member: MemberLike, lines: list[str], state: _State) -> list[Row]:
 
 def _evicted(member: MemberLike, lines: list[str], pod: _Pod) -> list[Row]:
     number, reason = pod.reason or (0, "")
-    if reason != "Evicted":
+    event, severity = STATUS_REASONS.get(reason, ("", ""))
+    if not event:
         return []
     where = evidence(member, number, lines[number - 1], "scheduler")
-    return [
-        {**where, **stamp(None), **_place(pod), "event": "pod.evicted", "severity": "error", "value": pod.message},
-    ]
+    return [{**where, **stamp(None), **_place(pod), "event": event, "severity": severity, "value": pod.message}]
 
 
 def _listed(member: MemberLike, lines: list[str], found: tuple[int, str, str, _Pod | None]) -> list[Row]:

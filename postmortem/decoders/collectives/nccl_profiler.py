@@ -184,13 +184,15 @@ def _collectives(rows: pl.DataFrame) -> pl.DataFrame:
     first = pl.all().filter(opens).first()
     rows = rows.with_columns(opens.cast(pl.Int64).cum_sum().over("pid").alias("tree")).filter(pl.col("tree") > 0)
     ends = (pl.col("cat") == "COLL") & (pl.col("ph") == "e") & (pl.col("id") == pl.col("id").filter(opens).first())
+    # After a collective's end there may be the transfers of a send or receive before the next collective begins.
+    nested, is_within = pl.col("cat").is_in(["PROXY", "GPU"]), pl.col("line") < pl.col("line").filter(ends).first()
     return (
         rows.group_by("pid", "tree", maintain_order=True)
         .agg(
             first,
             pl.col("ts").filter(ends).first().alias("end"),
-            pl.col("cat").is_in(["PROXY", "GPU"]).any().alias("is_nested"),
-            pl.col("StartGpuClk").filter(pl.col("StartGpuClk") > 0).min().alias("gpu_ns"),
+            (nested & is_within).any().alias("is_nested"),
+            pl.col("StartGpuClk").filter((pl.col("StartGpuClk") > 0) & is_within).min().alias("gpu_ns"),
         )
         .drop("tree", "StartGpuClk")
         .filter(pl.col("end") >= pl.col("ts"))

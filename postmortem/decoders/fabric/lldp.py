@@ -1,18 +1,20 @@
 """What hangs on the ports of a switch, by LLDP -> `ports`: tables of `show lldp neighbors`, and lldpd's JSON.
 
-Arista EOS, Cisco NX-OS (long names wrap to the next line), Junos, SONiC (`show lldp table`), Cumulus (`net show lldp`), and the
-details of EOS (`Interface Ethernet1 detected 1 LLDP neighbors:`); `lldpcli -f json` and `-f json0`.
+Arista EOS, Cisco NX-OS (long names wrap to the next line), IOS and IOS-XR, Junos, SONiC (`show lldp table`), Cumulus (`net show lldp`),
+and the details of EOS (`Interface Ethernet1 detected 1 LLDP neighbors:`); `lldpcli -f json` and `-f json0`. A host's lldpd names its port
+by the hardware address and puts the interface into the description: the interface is what is kept.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, read_text
+from postmortem.decoders.hosts.inventory import finder
 
 _HEAD_LINES: Final = 60
 
@@ -40,7 +42,7 @@ _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
     (
         re.compile(r"^Device ID\s+Local Intf\s+Hold-?time\s+Capability\s+Port ID\b"),
         re.compile(
-            r"^(?P<system>\S.*?)?\s+(?P<local>(?:Eth|mgmt|Po)\S*)\s+[0-9]+\s+(?:[A-Z](?:[, ]+[A-Z])*\s+)?(?P<port>\S+(?: \S+){0,5})\s*$"
+            r"^(?P<system>\S.*?)?\s+(?P<local>(?:mgmt|Po|[A-Z][A-Za-z-]*[0-9])\S*)\s+[0-9]+\s+(?:[A-Z](?:[, ]*[A-Z]){0,7}\s+)?(?P<port>\S+(?: \S+){0,5})\s*$"
         ),
     ),
     (
@@ -59,12 +61,21 @@ _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
     ),
 )  # fmt: skip
 _DETAIL: Final = re.compile(r"^Interface (\S+) detected [0-9]+ LLDP neighbors?:", re.IGNORECASE)
-_DETAIL_FIELD: Final = re.compile(r'^\s*-?\s*(System Name|Port ID)\s*:\s*"?([^"]*?)"?\s*$', re.IGNORECASE)
+_DETAIL_FIELD: Final = re.compile(
+    r'^\s*-?\s*(System Name|Port ID|Port Description)\s*:\s*"?([^"]*?)"?\s*$', re.IGNORECASE
+)
 _BETWEEN: Final = re.compile(
     r"^(?:Capability codes:|\s*\([A-Z]\) |Total entries|Last table change|Number of table |[-= ]+$)"
 )
-_PROMPT: Final = re.compile(r"^(?:\S+@)?([A-Za-z0-9][A-Za-z0-9_.-]*)(?:\([^)]*\))?[#>]\s*show lldp", re.MULTILINE)
+_PROMPT: Final = re.compile(
+    r"^\[?(?:[\w.-]+@)?([A-Za-z0-9][A-Za-z0-9_.-]*)(?:\([^)]*\)|[: ][^#>$]{0,40})?[#>$]\s*(?:sudo )?(?:(?:net )?show lldp|lldpc(?:li|tl))",
+    re.MULTILINE,
+)
 _FILE_NAME: Final = re.compile(r"^(.+?)[-_. ]+(?:(?:net[-_ ]?)?show[-_ ])?lldp", re.IGNORECASE)
+_VERB: Final = re.compile(r"show|display|get|net|dump|cmd|run|output|sudo", re.IGNORECASE)
+_NO_NAME: Final = re.compile(
+    r"^[0-9]+$|^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$", re.IGNORECASE
+)
 _HOST_PORT: Final = re.compile(r"^(?:en[ospx]|eth[0-9]|ib[0-9ps]|bond[0-9]|mlx|p[0-9]+p)")
 
 
@@ -92,7 +103,7 @@ def decode_table(member: MemberLike, host_hint: str | None) -> Decoded:
     """Rows of `ports`. The switch's own name comes from the prompt, else the file's name; without it nothing can be said."""
     decoded = Decoded()
     text = read_text(member, decoded)
-    own = _own_name(member.name, text) or host_hint
+    own = own_name(member.name, text) or host_hint
     if own is None:
         decoded.notes.append("an LLDP table that does not say of which switch")
         return decoded
@@ -107,7 +118,7 @@ def decode_json(member: MemberLike, host_hint: str | None) -> Decoded:
     """Rows of `ports` from a switch's or a host's neighbours; which of the two it is, the ports' spelling tells."""
     decoded = Decoded()
     text = read_text(member, decoded)
-    own = _own_name(member.name, text) or host_hint
+    own = own_name(member.name, text) or host_hint
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -117,16 +128,24 @@ def decode_json(member: MemberLike, host_hint: str | None) -> Decoded:
         decoded.notes.append("LLDP neighbours that do not say of which device")
         return decoded
     rows = []
-    find = _finder(text)
+    find = finder(text)
     for local, system, port in _interfaces(document):
-        neighbor = Neighbor(find(local), local, system, port)
-        if _HOST_PORT.match(local) and port and not _HOST_PORT.match(port):
-            neighbor = Neighbor(neighbor.line, port, own, local)
-            rows.append(_row(member, system, neighbor))
-        else:
-            rows.append(_row(member, own, neighbor))
+        rows.append(cable(member, own, Neighbor(find(f'"{local}"'), local, system, port)))
     decoded.put("ports", rows)
     return decoded
+
+
+def cable(member: MemberLike, own: str, n: Neighbor) -> Row:
+    """The row of a neighbour that a switch or a host saw; which of the two it is, the ports' spelling tells."""
+    if _HOST_PORT.match(n.local) and n.port and not _HOST_PORT.match(n.port):
+        return _row(member, n.system, Neighbor(n.line, n.port, own, n.local))
+    return _row(member, own, n)
+
+
+def port_name(identity: str, description: str) -> str:
+    """What a port is called: its id or, where that is a hardware address or a number, the interface that its description is."""
+    is_interface = re.fullmatch(r"[A-Za-z][\w./-]{1,40}", description) is not None and re.search("[0-9]", description)
+    return description if _NO_NAME.match(identity) and is_interface else identity
 
 
 def _row(member: MemberLike, switch: str, n: Neighbor) -> Row:
@@ -141,12 +160,12 @@ def _row(member: MemberLike, switch: str, n: Neighbor) -> Row:
     }
 
 
-def _own_name(name: str, text: str) -> str | None:
+def own_name(name: str, text: str) -> str | None:
     prompt = _PROMPT.search(text[:8192])
     if prompt:
         return prompt[1]
     found = _FILE_NAME.match(name.replace("!", "/").rsplit("/", 1)[-1])
-    return found[1] if found else None
+    return found[1] if found and not _VERB.fullmatch(found[1]) else None
 
 
 def _row_pattern(line: str) -> re.Pattern[str] | None:
@@ -175,32 +194,22 @@ def _neighbors(text: str) -> Iterator[Neighbor]:
 
 def _detailed(text: str) -> Iterator[Neighbor]:
     local, number, fields = "", 0, dict[str, str]()
+
+    def neighbor() -> Iterator[Neighbor]:
+        if fields.get("system name"):
+            port = port_name(fields.get("port id", ""), fields.get("port description", ""))
+            yield Neighbor(number, local, fields["system name"], port)
+
     for at, line in enumerate(text.split("\n"), 1):
         if head := _DETAIL.match(line):
+            yield from neighbor()
             local, number, fields = head[1], at, {}
+        elif local and re.match(r"^\s+Neighbor \S+/", line):
+            yield from neighbor()
+            fields = {}
         elif local and (found := _DETAIL_FIELD.match(line[:400])):
             fields.setdefault(found[1].lower(), found[2])
-            if len(fields) == 2:
-                if fields["system name"]:
-                    yield Neighbor(number, local, fields["system name"], fields["port id"])
-                fields = {}
-
-
-def _finder(text: str) -> Callable[[str], int]:
-    """A function from a name in quotes to the line where it stands next; names are asked for in the order of the text."""
-    at = line_at = 0
-    line = 1
-
-    def find(name: str) -> int:
-        nonlocal at, line_at, line
-        found = text.find(f'"{name}"', at)
-        if found >= 0:
-            at = found + 1
-            line += text.count("\n", line_at, found)
-            line_at = found
-        return line
-
-    return find
+    yield from neighbor()
 
 
 def _interfaces(document: Any) -> Iterator[tuple[str, str, str]]:
@@ -214,9 +223,9 @@ def _interfaces(document: Any) -> Iterator[tuple[str, str, str]]:
                 for one in _listed(body):
                     system = _system(one.get("chassis"))
                     ports = _listed(one.get("port"))
-                    port = _value(ports[0].get("id")) if ports else None
+                    port, description = (_value(ports[0].get(k)) or "" if ports else "" for k in ("id", "descr"))
                     if isinstance(local, str) and system:
-                        yield local[:200], system[:200], (port or "")[:200]
+                        yield local[:200], system[:200], port_name(port[:200], description[:200])
 
 
 def _system(chassis: Any) -> str | None:
@@ -257,8 +266,8 @@ FORMATS: Final = (
     Format(
         "lldp_text",
         "show lldp neighbors: what hangs on a switch's ports",
-        "Arista EOS, Cisco NX-OS, Junos, SONiC, Cumulus",
-        "the vendors' command references",
+        "Arista EOS, Cisco NX-OS, IOS and IOS-XR, Junos, SONiC, Cumulus",
+        "the vendors' command references; networktocode/ntc-templates tests",
         lambda head: looks_like_table(head.text),
         lambda member, hints: decode_table(member, hints.host),
         in_section=True,

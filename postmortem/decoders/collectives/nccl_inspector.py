@@ -1,9 +1,12 @@
-"""NCCL Inspector -> `coll_samples`: one JSON object per line and timed collective.
+"""NCCL Inspector -> `coll_samples`: one JSON object per line and timed collective; its Prometheus text -> `counters`.
 
     {"header":{"id":"0x7f8c","rank":2,"n_ranks":8},"metadata":{"dump_timestamp_us":1748030377748202,"hostname":"h","pid":1},
      "coll_perf":{"coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974,"coll_busbw_gbs":485.1}}
 
 (on one line; NCCL 2.28 and later, plugins/profiler/inspector). `p2p_perf` with `p2p_…` keys is the same for send and receive.
+NCCL_INSPECTOR_PROM_DUMP=1 (2.29.7 and later, inspector_prom.cc) writes means over the last interval instead, a file per GPU:
+
+    nccl_bus_bandwidth_gbs{version="v5.1",…,node="node-1",gpu="GPU0",comm_name="DP Group 0",…,collective="AllReduce",message_size="4-5GB",…} 678.263
 """
 
 from __future__ import annotations
@@ -13,10 +16,28 @@ from typing import Final
 
 import polars as pl
 
-from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, Format, MemberLike, numbered, same_stamp
+from postmortem.decoders.base import (
+    MAX_SAMPLE_EVENTS,
+    MAX_TEXT,
+    Decoded,
+    Format,
+    MemberLike,
+    Row,
+    numbered,
+    read_text,
+    real,
+    same_stamp,
+)
 from postmortem.lines.blocks import read_blocks
 
 MAX_SAMPLES: Final = 5_000_000
+MAX_PROM_LINES: Final = 100_000
+_METRICS: Final = (
+    "nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds", "nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds",
+)  # fmt: skip
+_PROM: Final = re.compile(rf"({'|'.join(_METRICS)})\{{([^}}]*)\}} (\S+)(?: [0-9]+)?\s*$")
+_LABEL: Final = re.compile(r'([a-z_0-9]+)="([^"]*)"')
+_SHOWN: Final = ("comm_name", "collective", "p2p_operation", "message_size", "algo_proto")
 _HEAD: Final = re.compile(rb'\s*\{\s*"(?:header|metadata)"\s*:\s*\{')
 
 
@@ -88,6 +109,45 @@ def _records(lines: pl.DataFrame, host_hint: str | None) -> pl.DataFrame:
     )
 
 
+def looks_like_prometheus(head: str) -> bool:
+    """The first line that is no comment is one of the Inspector's metrics."""
+    first = next((line for line in head.split("\n", 50)[:50] if line.strip() and not line.startswith("#")), "")
+    return _PROM.match(first) is not None
+
+
+def decode_prometheus(member: MemberLike, host_hint: str | None) -> Decoded:
+    """Rows of `counters`: means over an interval of about 30 s per GPU; the counter's name has the labels that tell rows apart.
+
+    A Python loop: a file is rewritten at each interval and holds some hundred lines.
+    """
+    decoded = Decoded()
+    rows: list[Row] = []
+    for number, line in enumerate(read_text(member, decoded).split("\n")[:MAX_PROM_LINES], 1):
+        found = _PROM.match(line)
+        labels = dict(_LABEL.findall(found[2])) if found else {}
+        try:
+            value = real(float(found[3])) if found else None
+        except ValueError:
+            value = None
+        if found is None or value is None:
+            continue
+        shown = ",".join(f"{key}={labels[key]}" for key in _SHOWN if labels.get(key, "unknown") != "unknown")
+        node = labels.get("node", "unknown")
+        rows.append(
+            {
+                "host": host_hint if node == "unknown" else node,
+                "dev": labels.get("gpu"),
+                "counter": f"{found[1]}{{{shown}}}"[:MAX_TEXT],
+                "value": value,
+                "program": "NCCL Inspector",
+                "file": member.name,
+                "line": number,
+            }
+        )
+    decoded.put("counters", rows)
+    return decoded
+
+
 FORMATS: Final = (
     Format(
         "nccl_inspector",
@@ -96,5 +156,13 @@ FORMATS: Final = (
         "NVIDIA/nccl plugins/profiler/inspector",
         lambda head: looks_like_inspector(head.raw),
         lambda member, hints: decode_inspector(member, hints.host),
+    ),
+    Format(
+        "nccl_inspector_prom",
+        "Inspector, Prometheus text: bandwidth and duration of collectives per GPU, means over an interval",
+        "NCCL 2.29.7 and later",
+        "NVIDIA/nccl plugins/profiler/inspector/inspector_prom.cc",
+        lambda head: looks_like_prometheus(head.text),
+        lambda member, hints: decode_prometheus(member, hints.host),
     ),
 )

@@ -1,0 +1,1 @@
+"""What collectives did: flight-recorder dumps, NCCL's own traces, status and topology."""

@@ -1,0 +1,1 @@
+"""Who is who on a host, and what its daemons keep."""

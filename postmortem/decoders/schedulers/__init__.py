@@ -1,0 +1,1 @@
+"""Jobs, nodes and pods as schedulers print them."""
