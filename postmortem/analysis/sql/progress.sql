@@ -4,15 +4,16 @@
 -- Step lines with the file's role: `job` files print the job's steps, `rank` files those of one rank.
 CREATE TEMP TABLE step_rows AS
 SELECT e.step, e.rank, e.ts, e.ts_kind, e.step_time_ms, e.loss, e.grad_norm, e.data_time_ms, e.tokens_per_s, e.total_steps, e.file, e.line, e."offset",
-       min(e.rank) OVER (PARTITION BY e.file) AS file_rank
+       min(e.rank) OVER (PARTITION BY e.file) AS file_rank, e.event_id IN (FROM borrowed) AS is_borrowed
 FROM events e WHERE e.event = 'train.step' AND e.step IS NOT NULL;
 
 -- name: step_files
--- One row per file with step lines: how many steps, its span, and whether it is the best witness of its span.
+-- One row per file with step lines: how many steps, its span, and whether it is the best witness of its span: one whose lines
+-- have times of their own before one whose lines borrow them from the lines above.
 CREATE TEMP TABLE step_files AS
 WITH f AS (
   SELECT file, count(DISTINCT step) AS steps, count(DISTINCT rank) FILTER (rank IS NOT NULL) AS ranks, min(ts) AS first_ts, max(ts) AS last_ts,
-         min(step) AS first_step, max(step) AS last_step, count(ts) AS timed, count(step_time_ms) AS durations
+         min(step) AS first_step, max(step) AS last_step, count(ts) FILTER (NOT is_borrowed) AS timed, count(step_time_ms) AS durations
   FROM step_rows GROUP BY file
 )
 SELECT a.*, NOT EXISTS (
