@@ -354,8 +354,8 @@ ENTITY: Final = (
 )
 
 ALIGNED: Final = (
-    Column("ts_aligned", "TIMESTAMP", "ts corrected by the host's estimated clock offset"),
-    Column("ts_lo", "TIMESTAMP", "earliest true time"),
+    Column("ts_aligned", "TIMESTAMP", "ts corrected by the estimated offset of the clock that stamped the line"),
+    Column("ts_lo", "TIMESTAMP", "earliest true time: ts_aligned less resolution and uncertainty of the clock"),
     Column("ts_hi", "TIMESTAMP", "latest true time"),
     Column("event_id", "BIGINT", "number of the row: by file, line, offset"),
     Column("text", "VARCHAR", "the physical line, verbatim, cut at 4096 characters"),
@@ -440,12 +440,14 @@ TABLES: Final[tuple[Table, ...]] = (
             Column("node", "VARCHAR", "node it runs on"),
             Column("pid", "BIGINT", "process id"),
             Column("local_rank", "BIGINT", "rank within its host"),
-            Column("gpu", "BIGINT", "GPU index (nvmlDev where printed, else cudaDev)"),
+            Column("gpu", "BIGINT", "GPU index of NVML; CUDA's only where no two ranks of the host print the same one"),
             Column("pci", "VARCHAR", "PCI address of the GPU"),
             Column("nranks", "BIGINT", "size of the communicator it was read from"),
             Column("comm_hash", "VARCHAR", "that communicator"),
             Column("file", "VARCHAR", "evidence"),
             Column("line", "BIGINT", "evidence"),
+            Column("basis", "VARCHAR", "how node was inferred; null: it is printed or stated"),
+            Column("confidence", "DOUBLE", "of node, 0 to 1; null: it is printed"),
         ),
     ),
     Table(
@@ -492,6 +494,16 @@ TABLES: Final[tuple[Table, ...]] = (
             Column("gpu", "BIGINT", "index of the GPU that is nearest to it on the PCIe tree"),
             Column("file", "VARCHAR", "evidence"),
             Column("line", "BIGINT", "evidence"),
+            Column(
+                "basis",
+                "VARCHAR",
+                "how its names were brought together where no line states it: name, order, same PCI address or GUID",
+            ),
+            Column(
+                "gpu_basis",
+                "VARCHAR",
+                "how the nearest GPU was inferred: traffic or bus numbers; null: a topology states it",
+            ),
         ),
     ),
     Table(
@@ -514,19 +526,48 @@ TABLES: Final[tuple[Table, ...]] = (
             Column("address", "VARCHAR", "IP address"),
             Column("host", "VARCHAR", "host it belongs to"),
             Column("ifname", "VARCHAR", "network device"),
+            Column("network", "VARCHAR", "back (carries collectives), front or unknown"),
+            Column("file", "VARCHAR", "evidence"),
+            Column("line", "BIGINT", "evidence"),
+        ),
+    ),
+    Table(
+        "joins",
+        "one row per pair of names of one thing, with the line that joins them; key host, kind, a, b",
+        (
+            Column(
+                "kind",
+                "VARCHAR",
+                "pod-node, rank-host, rank-pid, rank-pci, pci-gpu, nic-pci, nic-netdev, nic-gpu, rank-nic, port-nic or address-host",
+            ),
+            Column("host", "VARCHAR", "node; of port-nic the host at the far end"),
+            Column("a", "VARCHAR", "first name"),
+            Column("b", "VARCHAR", "second name"),
+            Column("basis", "VARCHAR", "stated, or how it was inferred"),
+            Column("confidence", "DOUBLE", "1: stated; below: inferred"),
             Column("file", "VARCHAR", "evidence"),
             Column("line", "BIGINT", "evidence"),
         ),
     ),
     Table(
         "clocks",
-        "one row per host: how its clock runs; key host",
+        "one row per host and stretch of time in which its clock ran on: how it runs; key host, valid_from",
         (
-            Column("host", "VARCHAR", "host; empty for lines without one"),
-            Column("offset_ms", "DOUBLE", "estimated clock minus true time"),
-            Column("uncertainty_ms", "DOUBLE", "half width of the error bar"),
-            Column("zone", "VARCHAR", "zone assumed or printed, as +HH:MM"),
-            Column("basis", "VARCHAR", "how it is known"),
+            Column("host", "VARCHAR", "host or switch"),
+            Column("offset_ms", "DOUBLE", "clock minus the common time of the job's hosts; null: not compared"),
+            Column(
+                "uncertainty_ms",
+                "DOUBLE",
+                "half width of the error bar; of a clock that was not compared an assumption",
+            ),
+            Column("zone", "VARCHAR", "zone of its system logs, as +HH:MM"),
+            Column("basis", "VARCHAR", "how zone and offset are known"),
+            Column(
+                "valid_from",
+                "TIMESTAMP",
+                "the step of the clock it begins with, by that clock; null: from the first line",
+            ),
+            Column("valid_to", "TIMESTAMP", "the step it ends with; null: to the last line"),
         ),
     ),
     Table(

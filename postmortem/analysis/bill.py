@@ -67,19 +67,19 @@ def fill_attempts(con: duckdb.DuckDBPyConnection, times: JobTimes, end: Ending) 
         else:
             before = rows[number - 1][2] if number else None
             start = con.execute(
-                "SELECT max(ts) FROM events WHERE event = 'job.start' AND ts <= ? AND (? IS NULL OR ts > ?)",
+                "SELECT max(coalesce(ts_aligned, ts)) FROM events WHERE event = 'job.start' AND coalesce(ts_aligned, ts) <= ? AND (? IS NULL OR coalesce(ts_aligned, ts) > ?)",
                 [first, before, before],
             ).fetchone()
             if not (start and start[0]):
                 start = con.execute(
                     """
-                    SELECT min(ts) FROM events WHERE source IN ('trainer', 'nccl', 'torch') AND event IN ('train.start', 'train.resume', 'nccl.version', 'train.checkpoint_loaded')
-                    AND ts <= ? AND (? IS NULL OR ts > ?)""",
+                    SELECT min(coalesce(ts_aligned, ts)) FROM events WHERE source IN ('trainer', 'nccl', 'torch') AND event IN ('train.start', 'train.resume', 'nccl.version', 'train.checkpoint_loaded')
+                    AND coalesce(ts_aligned, ts) <= ? AND (? IS NULL OR coalesce(ts_aligned, ts) > ?)""",
                     [first, before, before],
                 ).fetchone()
             after = rows[number + 1][1] if number + 1 < len(rows) else None
             finish = con.execute(
-                "SELECT max(ts) FROM events WHERE source IN ('trainer', 'nccl', 'torch', 'scheduler') AND ts >= ? AND (? IS NULL OR ts < ?)",
+                "SELECT max(coalesce(ts_aligned, ts)) FROM events WHERE source IN ('trainer', 'nccl', 'torch', 'scheduler') AND coalesce(ts_aligned, ts) >= ? AND (? IS NULL OR coalesce(ts_aligned, ts) < ?)",
                 [last, after, after],
             ).fetchone()
             values = [
@@ -100,7 +100,7 @@ def _frame(con: duckdb.DuckDBPyConnection, table: str, order: str) -> pl.DataFra
 
 def _pauses(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     rows = con.execute(
-        "SELECT 'eval', step, NULL, ts FROM events WHERE event = 'train.eval' ORDER BY ts, event_id"
+        "SELECT 'eval', step, NULL, coalesce(ts_aligned, ts) AS ts FROM events WHERE event = 'train.eval' ORDER BY ts, event_id"
     ).fetchall()
     return pl.DataFrame(rows, schema=no_pauses().schema, orient="row")
 
@@ -116,12 +116,12 @@ def bill(
         "SELECT max(try_cast(value AS BIGINT)) FROM facts WHERE fact = 'job.save_interval'"
     ).fetchone()
     seen = con.execute(
-        "SELECT min(ts), max(ts) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR ts < ?)",
+        "SELECT min(coalesce(ts_aligned, ts)), max(coalesce(ts_aligned, ts)) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR coalesce(ts_aligned, ts) < ?)",
         [times.next_start, times.next_start],
     ).fetchone()
     detected = times.detected
     if not is_fault and end.event_id is not None:
-        row = con.execute("SELECT ts FROM events WHERE event_id = ?", [end.event_id]).fetchone()
+        row = con.execute("SELECT coalesce(ts_aligned, ts) FROM events WHERE event_id = ?", [end.event_id]).fetchone()
         detected = row[0] if row else None
     return estimate(
         CostInput(

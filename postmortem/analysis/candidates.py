@@ -1,31 +1,29 @@
 """Candidate causes and their scores: evidence makes the score, never the number of lines (rules D5, K).
 
-logit p = BASE + Σ weight · x over the features of `Score`. The weights are the start values of the method, adjusted on
-the labelled cases; they stand in one table (WEIGHTS) so that a fit can replace them.
+logit p = base + Σ weight · x over the features; the weights stand in weights.toml, which benchmarks/fit_confidence.py writes.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from importlib.resources import files
 from typing import Final
 
 import duckdb
 
 from postmortem.analysis.windows import SKEW_S, JobTimes
 
-WEIGHTS: Final[dict[str, float]] = {
-    "base": -1.7,
-    "sign": 3.2,
-    "order": 0.9,
-    "chain": 0.9,
-    "corrob": 0.9,
-    "explained": -2.2,
-    "gap": -0.3,
-}
+WEIGHTS: Final[dict[str, float]] = tomllib.loads(
+    files("postmortem.analysis").joinpath("weights.toml").read_text(encoding="utf-8")
+)["weights"]
 FIRM_SIGN: Final = 0.4
 """A sign this strong is taken in full by what supports it."""
+LINK_DOWN: Final = frozenset({"link.down", "nic.port_state"})
+UNDATED: Final = 0.65
+"""How well an undated sign fits where other things are dated."""
 MANAGEMENT: Final = r"^(?:mgmt|Management|me[0-9]|em[01]|fxp|MgmtEth|eth0$|docker|veth|br-|lo$|bond_mgmt)"
 
 
@@ -60,6 +58,9 @@ class Candidate:
     is_deliberate: bool
     knows_cables: bool
     is_borrowed: bool
+    file: str
+    is_log_start: bool
+    knows_job: bool
     relevance: float = 0.0
     """0 to 1: how well its time and place fit the end of the job."""
     why_not: str = ""
@@ -88,7 +89,8 @@ def load_candidates(con: duckdb.DuckDBPyConnection) -> list[Candidate]:
     rows = con.execute(f"""
         SELECT episode, cause, tier, weight, event_id, event, host, entity, code, severity, first_ts, last_ts, count, in_job, back_ts, coalesce(role = 'switch', false),
                leads_to_job, port_host, port_dev, cables, is_back, coalesce(knows_back, false), blamed, blamed_total,
-               is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch, event_id IN (FROM borrowed)
+               is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch, event_id IN (FROM borrowed), file,
+               coalesce(is_log_start, false), EXISTS (FROM job_nodes)
         FROM candidates LIMIT 20000""").fetchall()
     return [Candidate(*row) for row in rows]
 
@@ -105,9 +107,10 @@ def load_edges(con: duckdb.DuckDBPyConnection) -> list[Edge]:
 
 def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
     """How well the time fits: 1 within the window of the fault, less before (survived) and after (consequence)."""
-    if c.first is None:
-        return 0.6, ""
     low, high = times.window
+    if c.first is None:
+        # Where nothing is dated there is nothing to compare with: the excerpt is of the failure.
+        return (1.0 if low is None and high is None else UNDATED), ""
     skew = timedelta(seconds=SKEW_S)
     if times.next_start is not None and c.first > times.next_start + skew:
         return 0.0, "it came after the job had been started again"
@@ -115,14 +118,25 @@ def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
         return 0.02, "it was over before the job began"
     if times.end is not None and c.first > times.end + timedelta(seconds=120):
         return 0.02, "it came after the job had ended"
-    if low is None:
-        return 0.8, ""
-    if (c.last or c.first) < low:
+    if low is None and high is None:
+        return 1.0, ""
+    if (
+        c.cause == "host_crash"
+        and c.tier == "direct"
+        and times.last_progress is not None
+        and c.first < times.last_progress - timedelta(seconds=60)
+    ):
+        return 0.08, "the job made progress after it"
+    if low is None and high is not None and c.first < high - timedelta(hours=6):
+        return 0.3, ""
+    if low is not None and (c.last or c.first) < low:
         if c.back is not None and c.back <= low + timedelta(seconds=30):
             return 0.04, "the job made progress after it; it was survived"
         return 0.08, "the job made progress for long after it"
-    if c.first < low:
+    if low is not None and c.first < low:
         return 0.7, ""
+    if _was_over(c, times):
+        return 0.2, "it was over before the job failed"
     if high is not None and c.first > high:
         late = (c.first - high).total_seconds()
         return (
@@ -135,6 +149,13 @@ def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
     return 1.0, ""
 
 
+def _was_over(c: Candidate, times: JobTimes) -> bool:
+    """A file server that answered again before anything failed, and not while a collective was stuck: survived (A4)."""
+    if c.event != "host.storage_stall" or c.back is None or times.detected is None or times.watchdog_onset is not None:
+        return False
+    return c.back <= times.detected - timedelta(seconds=SKEW_S)
+
+
 def _place_fit(c: Candidate) -> tuple[float, str]:
     """How well the place fits: on the job's own hosts, on the network of its collectives."""
     if c.is_deliberate:
@@ -144,12 +165,14 @@ def _place_fit(c: Candidate) -> tuple[float, str]:
             return 1.0, ""
         if c.cables or c.leads_to_job is False:
             return 0.05, "no host of the job hangs on this port"
-        return (0.08, "no host of the job hangs on this switch") if c.knows_cables else (0.6, "")
+        if c.knows_cables:
+            return 0.08, "no host of the job hangs on this switch"
+        return (0.6 if c.knows_job else 1.0), ""
     if c.in_job is False:
         return 0.02, "the host is not in the job"
     if c.is_back is False and c.knows_back and c.event in {"link.down", "nic.module", "nic.tx_timeout", "nic.reset"}:
         return 0.1, "the interface is not of the training network"
-    return (1.0, "") if c.in_job else (0.85, "")
+    return (1.0, "") if c.in_job or not c.knows_job else (0.85, "")
 
 
 def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTimes) -> list[Candidate]:
@@ -164,7 +187,15 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
         if c.tier == "direct":
             by_episode[c.episode] = max(by_episode.get(c.episode, 0.0), c.relevance)
     leads: dict[int, float] = {}
+    # A file server that answers again hangs no task afterwards: a task is named two minutes after it stopped.
+    over = {
+        c.episode: (c.back - c.first).total_seconds() + 150
+        for c in out
+        if c.event == "host.storage_stall" and c.first and c.back
+    }
     for edge in edges:
+        if edge.lag_s > over.get(edge.cause, math.inf):
+            continue
         if edge.effect in by_episode and edge.rule.startswith(("F7", "F9", "F10", "F13", "F16")):
             leads[edge.cause] = max(leads.get(edge.cause, 0.0), 0.98 * by_episode[edge.effect])
     return [
@@ -175,19 +206,28 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
     ]
 
 
-def _in_context(candidates: list[Candidate]) -> list[Candidate]:
+def _in_context(candidates: list[Candidate], times: JobTimes) -> list[Candidate]:
     """Weights that depend on what else happened.
 
     A file server that only a data loader waits for is a data stall; congestion is judged by the whole time a switch was
-    congested (storms less than five minutes apart are one), since seconds of it slow nothing down.
+    congested (storms less than five minutes apart are one), since seconds of it slow nothing down. A link that went down
+    once, where nothing is seen that suffered from it, is a fact rather than a cause; so is a boot that only begins a log.
     """
     loaders = {c.host for c in candidates if c.cause == "data_stall"}
     stalled = {c.host for c in candidates if c.cause == "storage_stall" and c.event == "host.storage_stall"}
+    downs: dict[tuple[str | None, str | None], int] = {}
+    for c in candidates:
+        if c.cause == "link_flap" and c.event in LINK_DOWN:
+            downs[c.host, c.entity] = downs.get((c.host, c.entity), 0) + c.count
     jams = _jams([c for c in candidates if c.cause == "congestion"])
     out = []
     for c in candidates:
         if c.cause == "storage_stall" and c.host in loaders and len(stalled) <= 1:
             c = replace(c, weight=c.weight * 0.5)
+        elif c.event in LINK_DOWN and c.cause == "link_flap" and not c.knows_job and not times.has_failure:
+            c = replace(c, weight=c.weight * (0.6 if downs[c.host, c.entity] < 3 else 1.0))
+        elif c.is_log_start and c.cause == "host_crash":
+            c = replace(c, weight=c.weight * 0.2)
         elif c.episode in jams and c.cause == "congestion":
             first, last = jams[c.episode]
             length = (last - first).total_seconds()
@@ -223,12 +263,20 @@ def logistic(x: float) -> float:
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
 
 
+def chance(features: dict[str, float]) -> float:
+    """What the features make of it, 0 to 1."""
+    return logistic(WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items()))
+
+
 def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sources: set[str]) -> list[Candidate]:
     """Candidates with `p` and `features`, best first."""
-    base = place_in_time(_in_context(candidates), edges, times)
+    base = place_in_time(_in_context(candidates, times), edges, times)
     signs = {id(c): c.weight * c.relevance for c in base}
     strong = [c for c in base if signs[id(c)] >= 0.35 and c.tier in {"direct", "told", "own"}]
     first = min((c.first for c in strong if c.first is not None), default=None)
+    ahead: dict[str, Candidate] = {}
+    for c in sorted(strong, key=lambda c: c.event_id):
+        ahead.setdefault(c.file, c)
     best_of: dict[int, float] = {}
     for c in base:
         if c.tier in {"direct", "told", "own"}:
@@ -254,27 +302,36 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
         firm = min(1.0, signs[id(c)] / FIRM_SIGN)
         features = {
             "sign": signs[id(c)],
-            "order": _order(c, first) * firm,
+            "strong": min(1.0, max(0.0, (signs[id(c)] - 0.5) / 0.3)),
+            "order": _order(c, first, ahead) * firm,
             "chain": chains.get(c.episode, 0.0) * c.relevance * firm,
             "corrob": _corroborated(c, base, signs) * min(1.0, c.relevance * 1.5) * firm,
             "explained": explained.get((c.episode, c.cause), 0.0),
             "gap": 1.0 if c.tier in {"told", "victim"} and "kernel" not in sources else 0.0,
+            "undated": 1.0 if c.first is None else 0.0,
         }
-        logit = WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items())
         # A deliberate end is a statement, not a sign: whether it counts is decided by what failed before it.
-        p = c.weight if c.tier == "lifecycle" else logistic(logit)
+        p = c.weight if c.tier == "lifecycle" else chance(features)
         out.append(replace(c, p=p, features=tuple(sorted(features.items()))))
     return sorted(out, key=lambda c: (-c.p, c.first or datetime.max, c.episode, c.cause))
 
 
-def _order(c: Candidate, first: datetime | None) -> float:
-    """1 when nothing as strong came before, 0.5 when that can't be told, 0 when something did."""
+def _order(c: Candidate, first: datetime | None, ahead: dict[str, Candidate]) -> float:
+    """1 when nothing as strong came before, 0.5 when that can't be told, 0 when something did.
+
+    `ahead` has the first strong sign of each file: without times the lines of a file are in order all the same.
+    """
     if c.relevance < 0.3 or c.tier in {"victim", "lifecycle"}:
         return 0.0
-    if c.first is None or first is None:
+    before = ahead.get(c.file, c)
+    if c.first is None:
+        if before.event_id < c.event_id:
+            return 0.0
+        return 1.0 if len(ahead) <= 1 else 0.5
+    if first is None or (before.first is None and before.event_id < c.event_id):
         return 0.5
-    ahead = (c.first - first).total_seconds()
-    return 1.0 if ahead <= SKEW_S / 2 else 0.5 if ahead <= 2 * SKEW_S else 0.0
+    late = (c.first - first).total_seconds()
+    return 1.0 if late <= SKEW_S / 2 else 0.5 if late <= 2 * SKEW_S else 0.0
 
 
 _FAMILY: Final[dict[str, str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import duckdb
@@ -13,6 +14,10 @@ NETWORK: Final = frozenset(
     {"link_flap", "optic_fault", "nic_fault", "link_degraded", "congestion", "switch_failure", "qp_straggler"}
 )
 PEERED: Final = frozenset({"storage_stall", "data_stall", "network_config", "clock_skew"})
+
+
+_LNET: Final = re.compile(r"@(?:o2ib|tcp|kfi|gni)[0-9]*$")
+"""The network of Lustre's own address of a server."""
 
 
 def _row(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any]) -> dict[str, Any]:
@@ -28,21 +33,23 @@ def find_culprit(con: duckdb.DuckDBPyConnection, c: Candidate) -> Culprit:
         return Culprit(host=c.host)
     if c.is_switch:
         return _switch(con, c, event)
-    pod = _row(con, "SELECT pod FROM pod_node WHERE node = ? ORDER BY pod LIMIT 1", [c.host]).get("pod")
+    if event["event"] == "job.node_fail" and "slurmstepd" in (event["text"] or event["message"] or ""):
+        return Culprit()
+    pod = _row(con, "SELECT pod FROM pod_node WHERE node = ? AND is_pod ORDER BY pod LIMIT 1", [c.host]).get("pod")
     rank = _rank(con, c, event)
     nic = _nic(con, c, event) if c.cause in NETWORK or event["event"].startswith(("nic.", "link.")) else {}
-    port = _port(con, c.host, nic.get("dev"), nic.get("ifname"))
+    port = _port(con, c.host, nic.get("dev"), nic.get("ifname")) if nic else {}
     gpu_pci = None if nic else event["pci"] or rank.get("pci")
     ranks = _many(con, c, event)
     return Culprit(
-        host=c.host,
+        host=c.host or rank.get("node"),
         pod=event["pod"] or pod,
         gpu=event["gpu"] if event["gpu"] is not None and event["source"] != "nccl" else rank.get("gpu"),
         pci=nic.get("pci") or gpu_pci,
         rank=ranks[0] if ranks else rank.get("rank"),
         ranks=ranks or ((rank["rank"],) if rank.get("rank") is not None else ()),
         local_rank=event["local_rank"] if event["local_rank"] is not None else rank.get("local_rank"),
-        pid=event["pid"] if event["source"] != "kernel" or c.cause == "host_oom" else None,
+        pid=(event["pid"] or rank.get("pid")) if event["source"] != "kernel" or c.cause == "host_oom" else None,
         dev=nic.get("dev"),
         port=event["port"],
         ifname=nic.get("ifname") or (event["ifname"] if c.cause in NETWORK else None),
@@ -50,7 +57,7 @@ def find_culprit(con: duckdb.DuckDBPyConnection, c: Candidate) -> Culprit:
         link=event["link"],
         switch=port.get("switch"),
         switch_port=port.get("port"),
-        peer=event["peer"] if c.cause in PEERED else None,
+        peer=_LNET.sub("", event["peer"]) if c.cause in PEERED and event["peer"] else None,
     )
 
 
@@ -63,7 +70,11 @@ def _switch(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any])
         known = _row(con, "SELECT host FROM hosts WHERE host = ?", [first])
         host, dev = (first, second.split()[0]) if known else (None, None)
     nic = _nic_named(con, host, dev) if host else {}
-    pod = _row(con, "SELECT pod FROM pod_node WHERE node = ? ORDER BY pod LIMIT 1", [host]).get("pod") if host else None
+    pod = (
+        _row(con, "SELECT pod FROM pod_node WHERE node = ? AND is_pod ORDER BY pod LIMIT 1", [host]).get("pod")
+        if host
+        else None
+    )
     blames = c.cause not in {"congestion"}
     return Culprit(
         host=host if blames else None,
@@ -113,7 +124,7 @@ def _rank(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -
         if found:
             return found
     if event["source"] in {"torch", "nccl", "trainer"}:
-        if event["source"] == "torch" and event["rank"] is not None:
+        if event["source"] in {"torch", "trainer"} and event["rank"] is not None:
             return _row(con, columns + "rank = ?", [event["rank"]]) or {"rank": event["rank"]}
         if event["pid"] is not None and event["host"] is not None:
             found = _row(con, columns + "host = ? AND pid = ? ORDER BY rank LIMIT 1", [event["host"], event["pid"]])
@@ -132,11 +143,38 @@ def _rank(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -
             )
             if found:
                 return found
+    if (
+        event["event"] in {"torch.exception", "torch.oom", "torch.cuda_error"}
+        and event["pid"] is None
+        and event["rank"] is None
+    ):
+        alone = _first_failure(con, event["file"])
+        if alone:
+            return alone
     if event["source"] in {"torch", "trainer"}:
         named = _row(con, "SELECT rank FROM file_rank WHERE file = ?", [event["file"]])
         if named:
             return _row(con, columns + "rank = ?", [named["rank"]]) or named
     return {}
+
+
+def _first_failure(con: duckdb.DuckDBPyConnection, file: str) -> dict[str, Any]:
+    """The process behind a traceback that names none: the one that the launcher in the same file says failed, if it is one."""
+    rows = con.execute(
+        """
+        SELECT DISTINCT rank, local_rank, pid, host FROM events
+        WHERE event = 'torch.elastic_failure' AND file = ? AND pid IS NOT NULL AND coalesce(exit_code, 1) > 0""",
+        [file],
+    ).fetchall()
+    if len({r[2] for r in rows}) != 1:
+        return {}
+    rank = next((r[0] for r in rows if r[0] is not None), None)
+    known = (
+        _row(con, "SELECT rank, gpu, pci, local_rank, host, node FROM ranks WHERE rank = ?", [rank])
+        if rank is not None
+        else {}
+    )
+    return {"rank": rank, "local_rank": rows[0][1], **known, "pid": rows[0][2]}
 
 
 def _died(con: duckdb.DuckDBPyConnection, pid: int) -> dict[str, Any]:

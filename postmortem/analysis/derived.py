@@ -33,7 +33,8 @@ class Derived:
     queue_pairs: tuple[SlowQueuePair, ...] = field(default=())
 
 
-def _rows(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any] | None = None) -> list[dict[str, Any]]:
+def table_rows(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any] | None = None) -> list[dict[str, Any]]:
+    """All rows of a query as dictionaries."""
     cursor = con.execute(sql, values or [])
     names = [d[0] for d in cursor.description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -41,13 +42,13 @@ def _rows(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any] | None = N
 
 def _node(con: duckdb.DuckDBPyConnection, host: str | None) -> tuple[str | None, str | None]:
     """(node, pod) of a printed host name."""
-    row = con.execute("SELECT node FROM pod_node WHERE pod = ?", [host]).fetchone()
-    return (row[0], host) if row else (host, None)
+    row = con.execute("SELECT node, is_pod FROM pod_node WHERE pod = ?", [host]).fetchone()
+    return (row[0], host if row[1] else None) if row else (host, None)
 
 
 def slow_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """Ranks that are slower than the median of their steps to the end of the record."""
-    rows = _rows(
+    rows = table_rows(
         con,
         """
         SELECT s.*, r.node, r.host, r.gpu, r.pci, (SELECT min(x.file) FROM rank_ratio x WHERE x.rank = s.rank AND x.step = s.since_step) AS file,
@@ -90,7 +91,7 @@ def slow_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
 
 def slow_queue_pairs(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """Queue pairs with a long tail; the worst is the culprit, joined to rank, HCA and port through its process."""
-    rows = _rows(
+    rows = table_rows(
         con,
         """
         SELECT q.* REPLACE (coalesce(q.host, r.host) AS host), d.dev AS dev_name, d.port, d.file AS dev_file, d.line AS dev_line, r.rank AS own_rank, r.gpu, r.node
@@ -116,11 +117,11 @@ def slow_queue_pairs(con: duckdb.DuckDBPyConnection) -> Derived | None:
     worst = rows[0]
     node, pod = _node(con, worst["host"])
     dev = worst["dev_name"] or worst["dev"]
-    port = _rows(
+    port = table_rows(
         con, "SELECT switch, port FROM ports WHERE host = ? AND dev = ? ORDER BY switch, port LIMIT 1", [node, dev]
     )
     rank = worst["own_rank"] if worst["own_rank"] is not None else worst["rank"]
-    nic = _rows(con, "SELECT ifname, pci FROM nics WHERE host = ? AND dev = ? LIMIT 1", [node, dev])
+    nic = table_rows(con, "SELECT ifname, pci FROM nics WHERE host = ? AND dev = ? LIMIT 1", [node, dev])
     culprit = Culprit(
         host=node,
         pod=pod,
@@ -159,7 +160,7 @@ def _minority(votes: list[dict[str, Any]]) -> tuple[list[int], Any] | None:
 def mismatch(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """Ranks that wait in another collective than the majority at the same sequence number (rule H3)."""
     watch: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(con, "SELECT *, concat_ws('/', op, numel) AS signature FROM watchdog_votes ORDER BY rank"):
+    for row in table_rows(con, "SELECT *, concat_ws('/', op, numel) AS signature FROM watchdog_votes ORDER BY rank"):
         watch[row["pg"], row["seq"]].append(row)
     for votes in sorted(watch.values(), key=len, reverse=True):
         found = _minority(votes)
@@ -173,7 +174,7 @@ def mismatch(con: duckdb.DuckDBPyConnection) -> Derived | None:
                 (),
             )
     recorder: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(
+    for row in table_rows(
         con,
         "SELECT *, concat_ws('/', op, numel_in, numel_out) AS signature FROM collective_votes ORDER BY rank, file, line",
     ):
@@ -189,7 +190,7 @@ def mismatch(con: duckdb.DuckDBPyConnection) -> Derived | None:
 
 def _fingerprints(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL names both sides; the one in fewest reports' first place or most named as other is guilty."""
-    rows = _rows(
+    rows = table_rows(
         con,
         """
         SELECT event_id, regexp_extract(coalesce(text, message), 'Rank ([0-9]+) is running collective: (.*?), but Rank ([0-9]+) is running collective: (.*)$', ['a', 'x', 'b', 'y']) AS g
@@ -209,7 +210,7 @@ def _fingerprints(con: duckdb.DuckDBPyConnection) -> Derived | None:
 def _mismatch(
     con: duckdb.DuckDBPyConnection, guilty: list[int], events: tuple[int, ...], places: tuple[tuple[str, int], ...]
 ) -> Derived:
-    about = _rows(con, "SELECT node, host, gpu, pci FROM ranks WHERE rank = ?", [guilty[0]])
+    about = table_rows(con, "SELECT node, host, gpu, pci FROM ranks WHERE rank = ?", [guilty[0]])
     one = about[0] if about and len(guilty) == 1 else {}
     _, pod = _node(con, one.get("host"))
     named = ", ".join(map(str, guilty[:8]))

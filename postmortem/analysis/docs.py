@@ -1,4 +1,4 @@
-"""docs/causes.md from causes.toml, symptoms.toml and rules.toml: `python -m postmortem.analysis.docs > docs/causes.md`."""
+"""docs/causes.md from causes.toml, symptoms.toml, rules.toml and weights.toml: `python -m postmortem.analysis.docs > docs/causes.md`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ TIER_WORDS: Final[dict[str, str]] = {
 FEATURE_WORDS: Final[dict[str, str]] = {
     "base": "constant",
     "sign": "weight of the symptom × how well time and place fit the end of the job (0 to 1)",
+    "strong": "0 up to a sign of 0.5, 1 from 0.8 on, a line between: what only hints is worth less than its share",
     "order": "1 when nothing as strong came before, 0.5 when the clocks can't tell, else 0",
     "chain": "strength of the best rule by which it explains something else",
     "corrob": "1 when another kind of source says the same of the same thing at about the same time",
     "explained": "strength of the best rule by which an earlier sign explains it",
     "gap": "1 for second-hand signs when the bundle holds no kernel log",
+    "undated": "1 when no time is known",
+    "rival": "sign of the strongest other cause that no rule ties to it; counts for the confidence, not for the order",
 }
 NOTES: Final[dict[str, str]] = {
     "qp_straggler": "Computed from `qp_samples`: a queue pair whose requests take far longer than those of its peers.",
     "rank_straggler": "Also computed from `steps`: a rank that stays slower than the median of its steps.",
     "software_exception": "An exception whose own line is a sign of another cause, told or direct and of weight 0.5 or more, is no sign of this one.",
+    "numeric": "Also computed from `steps` and loss scales: a loss that jumps, vanishes or overflows again and again.",
+    "data_stall": "Also computed: a data preparation that stood unfinished at the time limit of the ranks that waited for it.",
+    "checkpoint_failure": "Also computed: a save begun when the stuck collective was, and never finished.",
     "collective_mismatch": "Also computed: ranks that wait in another collective than most at the same sequence number.",
 }
 _HEAD: Final = """\
@@ -136,14 +142,15 @@ def _side(rule: dict[str, Any], side: str) -> str:
 
 
 def _score() -> str:
+    source, date = _data("weights.toml")["source"], _data("weights.toml")["date"]
     rows = [f"| {name} | {weight:g} | {FEATURE_WORDS.get(name, '')} |" for name, weight in WEIGHTS.items()]
     words = [f"| {limit:g} and more | {word} |" for limit, word in WORDS]
     return "\n".join(
         [
             "## Score",
             "",
-            "Confidence is 1 / (1 + e^-x), x = Σ weight · feature; a deliberate end has the weight of its symptom. The weights were set by hand and tried on",
-            "cases with a known outcome; they are not a fit, so read a confidence as a rank with a meaning rather than as a measured frequency.",
+            "Confidence is 1 / (1 + e^-x), x = Σ weight · feature; a deliberate end has the weight of its symptom, a computed cause a chance of its own.",
+            f"The weights are in `postmortem/analysis/weights.toml`: {source} ({date}), fitted by `benchmarks/fit_confidence.py`.",
             "",
             "| feature | weight | value |",
             "| --- | --- | --- |",

@@ -16,9 +16,13 @@ MAX_LINK: Final = 4
 MAX_EFFECT: Final = 3
 
 
-def _quoted(text: str | None, message: str | None) -> str:
-    """The line itself; of a record whose first line says nothing alone, its lines one after the other."""
+def _quoted(text: str | None, message: str | None, reason: str | None = None, value: str | None = None) -> str:
+    """The line itself; of a record over several lines what the others add, after it."""
     line = text or message or ""
+    for more in (reason, value):
+        # Words of a record's other line, not a name or number taken out of this one.
+        if more and " " in more and " ".join(more.split()) not in " ".join(f"{line} {message}".split()):
+            line = f"{line.rstrip()} {' '.join(more.split())}"
     first, _, rest = (message or "").partition("\n")
     return f"{line.rstrip()} {' '.join(rest.split())}" if rest and line.rstrip().endswith(first.rstrip()) else line
 
@@ -29,10 +33,17 @@ def event_rows(con: duckdb.DuckDBPyConnection, ids: list[int], role: Role) -> li
         return []
     found = {
         r[0]: Evidence(
-            file=r[1], line=r[2], text=_quoted(r[3], r[4]), role=role, ts=r[5], host=r[6], event=r[7], event_id=r[0]
+            file=r[1],
+            line=r[2],
+            text=_quoted(r[3], r[4], r[8], r[9]),
+            role=role,
+            ts=r[5],
+            host=r[6],
+            event=r[7],
+            event_id=r[0],
         )
         for r in con.execute(
-            "SELECT event_id, file, line, text, message, ts, host, event FROM events WHERE event_id IN (SELECT unnest(?))",
+            "SELECT event_id, file, line, text, message, ts, host, event, reason, value FROM events WHERE event_id IN (SELECT unnest(?))",
             [ids],
         ).fetchall()
     }
@@ -64,8 +75,10 @@ def gather(
     for other in group[1:]:
         if len(ids) >= MAX_CAUSE:
             break
-        if other.relevance >= 0.3 and (
-            other.host == best.host or other.port_host == best.host or best.port_host == other.host
+        if (
+            other.relevance >= 0.3
+            and (other.tier != "victim" or best.tier == "victim")
+            and (other.host == best.host or other.port_host == best.host or best.port_host == other.host)
         ):
             ids += [i for i in _sign_rows(con, other.episode, other.cause, 1) if i not in ids]
     out = event_rows(con, ids[:MAX_CAUSE], "cause")

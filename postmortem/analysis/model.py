@@ -71,6 +71,34 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of the chain from switch port to training step: two names of what belongs together, and the line that joins them.
+
+    `kind` is what is reached (port, netdev, pci, gpu, rank, pod, step; `port` reaches the NIC on it), `what` says it in words; `basis` is empty where
+    the line states it, else how it was inferred; `confidence` is 0 to 1.
+    """
+
+    kind: str
+    source: str
+    target: str
+    what: str
+    file: str
+    line: int
+    basis: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The network a fault lay on, the device or address that tells, and the line that says what that one is used for."""
+
+    which: Literal["back", "front"]
+    name: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One possible cause with what proves it."""
 
@@ -85,6 +113,10 @@ class Finding:
     chosen_over: tuple[Rival, ...] = ()
     next_steps: tuple[str, ...] = ()
     collect: tuple[str, ...] = ()
+    hops: tuple[Hop, ...] = ()
+    network: Network | None = None
+    features: tuple[tuple[str, float], ...] = ()
+    """What its confidence was made of (weights.toml); none for a computed cause or a deliberate end."""
 
 
 @dataclass(frozen=True, slots=True)

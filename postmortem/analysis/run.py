@@ -9,9 +9,12 @@ import duckdb
 
 from postmortem.analysis.bill import bill, fill_attempts, job_gpus, world_size
 from postmortem.analysis.candidates import load_candidates, load_edges, score
+from postmortem.analysis.clocks import align, fill_clocks
 from postmortem.analysis.derived import mismatch, slow_queue_pairs, slow_ranks
+from postmortem.analysis.hops import with_hops
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss, Outcome
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
+from postmortem.analysis.training import broken_numbers, unfinished_preparation, unfinished_save
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.decoders import expand_hostlist
@@ -32,6 +35,8 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     _list_nodes(con)
     run_sql(con, "names.sql")
     run_sql(con, "counters.sql")
+    align(con)
+    run_sql(con, "joins.sql")
     run_sql(con, "progress.sql")
     run_sql(con, "episodes.sql")
     run_sql(con, "slow.sql")
@@ -44,8 +49,17 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     sources = {r[0] for r in con.execute("SELECT DISTINCT source FROM events").fetchall()}
     scored = score(load_candidates(con), edges, times, sources)
     end = ending(con, times, scored)
-    derived = [d for d in (mismatch(con), slow_queue_pairs(con), slow_ranks(con)) if d is not None]
+    computed = (
+        mismatch(con),
+        slow_queue_pairs(con),
+        slow_ranks(con),
+        broken_numbers(con, times),
+        unfinished_preparation(con, times),
+        unfinished_save(con, times),
+    )
+    derived = [d for d in computed if d is not None]
     found = with_derived(con, findings(con, scored, edges, times, end), derived, end)
+    found = with_hops(con, found, times.attempt)
     verdict = decide(found, end)
     fill_attempts(con, times, end)
     loss = bill(con, times, end, found[0] if found else None, price)
@@ -68,11 +82,11 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
 
 def _list_nodes(con: duckdb.DuckDBPyConnection) -> None:
     """Temporary table `listed_nodes`: the scheduler's node lists, expanded (`node-[01-03]`)."""
-    con.execute("CREATE TEMP TABLE listed_nodes (host VARCHAR)")
-    for (value,) in con.execute(
-        "SELECT DISTINCT value FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL ORDER BY value LIMIT 100"
+    con.execute("CREATE TEMP TABLE listed_nodes (job_id VARCHAR, host VARCHAR)")
+    for job_id, value in con.execute(
+        "SELECT DISTINCT job_id, value FROM facts WHERE fact = 'job.nodes' AND value IS NOT NULL ORDER BY ALL LIMIT 1000"
     ).fetchall():
-        con.execute("INSERT INTO listed_nodes SELECT unnest(?)", [expand_hostlist(value)])
+        con.execute("INSERT INTO listed_nodes SELECT ?, unnest(?)", [job_id, expand_hostlist(value)])
 
 
 def _mark_window(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
@@ -121,14 +135,11 @@ def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str]) -> Coverage:
 
 
 def _clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
-    con.execute("""
-        INSERT INTO clocks
-        SELECT h.host, NULL, NULL, format('{}{:02d}:{:02d}', CASE WHEN coalesce(z.zone_s, c.zone_s) < 0 THEN '-' ELSE '+' END, abs(coalesce(z.zone_s, c.zone_s)) // 3600, abs(coalesce(z.zone_s, c.zone_s)) % 3600 // 60),
-               coalesce(z.basis, CASE WHEN c.zone_s <> 0 THEN 'as most hosts of the bundle' ELSE 'assumed' END)
-        FROM hosts h LEFT JOIN host_zone z ON z.clock_host = h.host CROSS JOIN common_zone c ORDER BY h.host""")
-    rows = con.execute(
-        "SELECT host, offset_ms, uncertainty_ms, zone, basis FROM clocks ORDER BY host LIMIT 500"
-    ).fetchall()
+    """The first 500 rows of `clocks`; a span of a stepped clock says in its basis until when it holds."""
+    fill_clocks(con)
+    rows = con.execute("""
+        SELECT host, offset_ms, uncertainty_ms, zone, basis || coalesce(strftime(valid_to, ' (until %Y-%m-%d %H:%M:%S)'), '') FROM clocks
+        ORDER BY host, valid_from NULLS FIRST LIMIT 500""").fetchall()
     return tuple(Clock(*r) for r in rows)
 
 

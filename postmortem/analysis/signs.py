@@ -14,12 +14,14 @@ import duckdb
 from postmortem.analysis.windows import SKEW_S, JobTimes
 
 TIERS: Final = ("direct", "told", "own", "victim", "lifecycle")
+SAID: Final = "concat_ws(' ', coalesce(text, message), reason, value)"
+"""All that a row says, a record's other lines included: what the conditions of symptoms call `said`."""
 _OPERATORS: Final = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """Events that speak for a cause; `where` is SQL of our own data file over the columns of events."""
+    """Events that speak for a cause; `where` is SQL of our own data file over the columns of events and `said`."""
 
     cause: str
     events: tuple[str, ...]
@@ -98,7 +100,7 @@ def _listed(names: tuple[str, ...]) -> str:
 def find_signs(con: duckdb.DuckDBPyConnection) -> None:
     """Temporary table `signs`: one row per event and symptom it shows (event_id, cause, tier, weight)."""
     con.execute(
-        "CREATE TEMP TABLE notable_events AS SELECT e.* FROM events e SEMI JOIN episode_rows r ON r.event_id = e.event_id"
+        f"CREATE TEMP TABLE notable_events AS SELECT e.*, {SAID} AS said FROM events e SEMI JOIN episode_rows r ON r.event_id = e.event_id"
     )
     con.execute("CREATE TEMP TABLE signs (event_id BIGINT, cause VARCHAR, tier VARCHAR, weight DOUBLE)")
     parts = [
@@ -125,14 +127,18 @@ def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
             "device": "c.host = e.host AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
             "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
         }[rule.relation]
+        # Clocks of two hosts may be apart by the sum of their error bars (B5); on one host only a second's resolution is open.
+        lo, hi = int((rule.lo_s - SKEW_S / 5) * 1e6), int((rule.hi_s + SKEW_S / 5) * 1e6)
+        apart = f"CASE WHEN c.host IS NOT DISTINCT FROM e.host THEN 0 ELSE least(c.open_us + e.open_us, {int(SKEW_S * 1e6)}) END"
+        open_us = "(SELECT epoch_us(v.ts_hi - v.ts_lo) // 2 FROM events v WHERE v.event_id = x.event_id) AS open_us"
         con.execute(
             f"""
             INSERT INTO edges
-            WITH c AS (SELECT * FROM episodes WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND first_ts IS NOT NULL AND in_job IS DISTINCT FROM false),
-                 e AS (SELECT * FROM episodes WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where}) AND first_ts IS NOT NULL)
+            WITH c AS (SELECT x.*, {open_us} FROM episodes x WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND first_ts IS NOT NULL AND in_job IS DISTINCT FROM false),
+                 e AS (SELECT x.*, {open_us} FROM episodes x WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where}) AND first_ts IS NOT NULL)
             SELECT c.episode, e.episode, ?, epoch_us(e.first_ts - c.first_ts) / 1e6, {rule.strength}
             FROM c JOIN e ON c.episode <> e.episode AND {same}
-             AND e.first_ts BETWEEN c.first_ts + to_microseconds({int((rule.lo_s - SKEW_S / 5) * 1e6)}) AND c.first_ts + to_microseconds({int((rule.hi_s + SKEW_S / 5) * 1e6)})
+             AND e.first_ts BETWEEN c.first_ts + to_microseconds({lo} - {apart}) AND c.first_ts + to_microseconds({hi} + {apart})
             ORDER BY 1, 2""",
             [rule.name],
         )

@@ -8,12 +8,13 @@ from typing import Final
 
 import duckdb
 
-from postmortem.analysis.candidates import Candidate, Edge
+from postmortem.analysis.candidates import Candidate, Edge, chance
+from postmortem.analysis.clocks import half_width
 from postmortem.analysis.culprits import find_culprit
 from postmortem.analysis.derived import Derived, absent_ranks
 from postmortem.analysis.evidence import event_rows, gather
 from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
-from postmortem.analysis.windows import SKEW_S, JobTimes
+from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
 from postmortem.analysis.wording import collect, describe, next_steps, title
 
 ESTABLISHED: Final = 0.4
@@ -37,12 +38,43 @@ class Ending:
 def _failed_before(scored: list[Candidate], when: datetime) -> bool:
     """Something of the job's own failed in the quarter of an hour before `when`: the end was not of free will."""
     return any(
-        c.p >= 0.55
+        c.weight * c.relevance >= (0.3 if c.tier == "own" else 0.45)
         and c.tier in {"direct", "told", "own"}
         and c.cause not in LIFECYCLE | SLOW | {"congestion", "numeric"}
         and (c.first is None or when - timedelta(minutes=15) <= c.first <= when + timedelta(seconds=3))
         for c in scored
     )
+
+
+# A step that srun ends because a task of it failed is reported as cancelled too; its own output then names the task first.
+_DELIBERATE: Final = """
+    e.event IN ('job.cancelled', 'job.preempted', 'job.timeout') AND NOT regexp_matches(coalesce(e.text, ''), 'DUE TO TASK FAILURE')
+    AND NOT (e.event = 'job.cancelled' AND EXISTS (
+      FROM events f WHERE f.file = e.file AND f.line < e.line AND f.source = 'scheduler' AND f.severity IN ('error', 'fatal')
+       AND (f.event = 'process.exit' AND coalesce(f.exit_code, 1) <> 0 OR f.event = 'host.oom_kill' OR f.event = 'process.signal' AND coalesce(f.signal, 0) NOT IN (2, 15))
+       AND (f.ts IS NULL OR e.ts IS NULL OR f.ts >= e.ts - INTERVAL 15 MINUTE)))"""
+
+
+def _life(con: duckdb.DuckDBPyConnection, low: datetime, high: datetime) -> tuple[int, datetime | None, bool] | None:
+    """(event, time, comes before every failure of its own file) of the first deliberate end; a launcher that was told to stop
+    where the scheduler says nothing."""
+    row = con.execute(
+        f"""
+        SELECT e.event_id, coalesce(e.ts_aligned, e.ts), e.event = 'process.signal' OR e.event = 'torch.exception' AS weak, NOT EXISTS (
+          FROM events f WHERE f.file = e.file AND f.line < e.line AND f.event IN ({", ".join(f"'{n}'" for n in FAILURES)}) AND f.severity IN ('error', 'fatal'))
+        FROM events e WHERE (e.ts IS NULL OR (coalesce(e.ts_aligned, e.ts) >= ? AND coalesce(e.ts_aligned, e.ts) < ?)) AND ({_DELIBERATE} OR e.event_id IN (SELECT event_id FROM signs WHERE tier = 'lifecycle') AND e.event IN ('process.signal', 'torch.exception'))
+        ORDER BY weak, coalesce(e.ts_aligned, e.ts) NULLS LAST, e.event_id LIMIT 1""",
+        [low, high],
+    ).fetchone()
+    return (int(row[0]), row[1], bool(row[3])) if row else None
+
+
+def _ended_first(life: tuple[int, datetime | None, bool], times: JobTimes) -> bool:
+    """The deliberate end came before the first failure: by the clock, or by the order of lines where it has no time."""
+    _, when, is_ahead = life
+    if when is None or times.detected is None:
+        return is_ahead
+    return when <= times.detected + timedelta(seconds=SKEW_S)
 
 
 def ending(con: duckdb.DuckDBPyConnection, times: JobTimes, scored: list[Candidate]) -> Ending:
@@ -51,32 +83,24 @@ def ending(con: duckdb.DuckDBPyConnection, times: JobTimes, scored: list[Candida
     before = times.next_start or datetime(2100, 1, 1)
     done = con.execute(
         """
-        SELECT event_id FROM events WHERE (ts IS NULL OR (ts >= ? AND ts < ?)) AND
+        SELECT event_id FROM events WHERE (ts IS NULL OR (coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?)) AND
          ((event = 'train.end' AND severity = 'info' AND NOT regexp_matches(coalesce(text, ''), '(?i)SIGTERM|signal')) OR
           (event = 'job.end' AND (upper(value) = 'COMPLETED' OR (exit_code = 0 AND severity = 'info') OR regexp_matches(coalesce(text, ''), '(?i)successfully completed|COMPLETED'))))
         ORDER BY event_id LIMIT 1""",
         [after - timedelta(seconds=60), before],
     ).fetchone()
-    life = con.execute(
-        """
-        SELECT event_id, event FROM events WHERE event IN ('job.cancelled', 'job.preempted', 'job.timeout') AND (ts IS NULL OR (ts >= ? AND ts < ?))
-         AND NOT regexp_matches(coalesce(text, ''), 'DUE TO TASK FAILURE') ORDER BY ts NULLS LAST, event_id LIMIT 1""",
-        [after - timedelta(seconds=60), before],
-    ).fetchone()
+    life = _life(con, after - timedelta(seconds=60), before)
     if done and times.detected is None and not times.has_failure:
         return Ending("completed", int(done[0]))
     if times.detected is not None or times.has_failure:
         hang = con.execute(
             "SELECT count(*) FROM events WHERE event IN ('torch.watchdog_timeout', 'torch.heartbeat_timeout')"
         ).fetchone()
-        first = con.execute("SELECT ts FROM events WHERE event_id = ?", [life[0]]).fetchone() if life else None
-        when = first[0] if first else None
-        in_time = when is not None and times.detected is not None and when <= times.detected + timedelta(seconds=SKEW_S)
-        if life and when is not None and in_time and not _failed_before(scored, when):
-            return Ending("cancelled", int(life[0]))
+        if life and _ended_first(life, times) and not _failed_before(scored, life[1] or times.detected or after):
+            return Ending("cancelled", life[0])
         return Ending("hung" if hang and hang[0] and times.watchdog_onset else "crashed", None)
     if life:
-        return Ending("cancelled", int(life[0]))
+        return Ending("cancelled", life[0])
     return Ending("completed" if done else "unknown", int(done[0]) if done else None)
 
 
@@ -104,6 +128,7 @@ def _culprit(con: duckdb.DuckDBPyConnection, best: Candidate, times: JobTimes) -
     absent = absent_ranks(con, times)
     if best.cause == "collective_hang":
         culprit = Culprit()
+        absent = absent or _named_late(con, best.event_id)
     else:
         row = con.execute(
             "SELECT min(peer) FROM events WHERE event = 'host.storage_stall' AND host = ? AND peer IS NOT NULL",
@@ -127,6 +152,15 @@ def _culprit(con: duckdb.DuckDBPyConnection, best: Candidate, times: JobTimes) -
         pci=place[2] if place else None,
         local_rank=place[3] if place else None,
     )
+
+
+def _named_late(con: duckdb.DuckDBPyConnection, event_id: int) -> tuple[int, ...]:
+    """The rank that a barrier names as the one that did not come."""
+    row = con.execute(
+        "SELECT peer_rank FROM events WHERE event_id = ? AND contains(coalesce(reason, message, ''), 'failed to pass')",
+        [event_id],
+    ).fetchone()
+    return (int(row[0]),) if row and row[0] is not None else ()
 
 
 def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: list[Finding]) -> Finding:
@@ -171,6 +205,10 @@ def with_derived(
             p *= 1.0 if end.outcome in {"cancelled", "completed", "unknown"} and firm < 0.6 else 0.4
         elif firm > p:
             p *= 0.8
+        if d.cause not in SLOW | {"collective_mismatch"} and any(
+            f.cause == d.cause and f.confidence >= p for f in found
+        ):
+            continue
         out = [f for f in out if f.cause != d.cause]
         made = _from_derived(con, d, p, found)
         if made.evidence:
@@ -199,12 +237,19 @@ def findings(
             for i, g in enumerate(groups)
             if i != number and (best.episode, g[0].episode) not in joined and g[0].episode != best.episode
         ]
-        rival = max((r.p for r in rivals if r.tier != "victim" and r.cause not in LIFECYCLE), default=0.0)
-        p = best.p * (1 - 0.2 * rival) if number == 0 else min(best.p, groups[0][0].p * 0.9)
+        rival = max(
+            (r.weight * r.relevance for r in rivals if r.tier != "victim" and r.cause not in LIFECYCLE), default=0.0
+        )
+        features = dict(best.features)
+        p = best.p
+        if best.cause not in LIFECYCLE:
+            p *= chance({**features, "rival": rival}) / chance(features)
+        if out:
+            p = min(p, out[0].confidence * 0.95)
         culprit = _culprit(con, best, times)
         others = [g[0] for i, g in enumerate(groups) if i != number]
         begun = _onset(con, best, group, _led_to(group, scored, edges), times)
-        spread = timedelta(seconds=1)
+        spread = half_width(con, best.event_id)
         out.append(
             Finding(
                 cause=best.cause,
@@ -218,6 +263,7 @@ def findings(
                 chosen_over=tuple(Rival(o.cause, _why(o, best)) for o in others[:4]),
                 next_steps=next_steps(best.cause, culprit),
                 collect=collect(best.cause),
+                features=() if best.cause in LIFECYCLE else (*best.features, ("rival", rival)),
             )
         )
     return [f for f in out if f.evidence]

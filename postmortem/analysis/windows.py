@@ -92,14 +92,17 @@ def _when(value: object) -> datetime | None:
 
 
 def _failing_attempt(con: duckdb.DuckDBPyConnection) -> tuple[int, datetime | None, datetime | None]:
-    """(attempt, its last progress, the next attempt's first step): the first attempt followed by a failure, else the last."""
+    """(attempt, its last progress, the next attempt's first step): the first attempt followed by a failure, else the last.
+
+    Where the ranks' lines have no time, a scheduler that saw the job fail before it was started again says the same.
+    """
     names = ", ".join(f"'{e}'" for e in FAILURES)
     rows = con.execute(f"""
         WITH a AS (SELECT attempt, max(ts) AS last, min(ts) AS first FROM steps WHERE is_main AND ts IS NOT NULL GROUP BY attempt),
         b AS (SELECT *, lead(first) OVER (ORDER BY attempt) AS next FROM a)
         SELECT b.attempt, b.last, b.next, count(e.event_id) FROM b LEFT JOIN events e
-          ON e.event IN ({names}) AND e.severity IN ('error', 'fatal') AND coalesce(e.ts_aligned, e.ts) >= b.last - INTERVAL 30 SECOND
-         AND (b.next IS NULL OR coalesce(e.ts_aligned, e.ts) < b.next)
+          ON (e.event IN ({names}) OR (e.event = 'job.end' AND b.next IS NOT NULL)) AND e.severity IN ('error', 'fatal')
+         AND coalesce(e.ts_aligned, e.ts) >= b.last - INTERVAL 30 SECOND AND (b.next IS NULL OR coalesce(e.ts_aligned, e.ts) < b.next)
         GROUP BY ALL ORDER BY b.attempt""").fetchall()
     if not rows:
         return 0, None, None
@@ -130,7 +133,7 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
         con,
         """
         SELECT min(coalesce(ts_aligned, ts) - to_microseconds((elapsed_ms * 1000)::BIGINT)), max(timeout_ms) / 1000 FROM events
-        WHERE event = 'torch.watchdog_timeout' AND elapsed_ms IS NOT NULL AND (ts IS NULL OR ts < ?)""",
+        WHERE event = 'torch.watchdog_timeout' AND elapsed_ms IS NOT NULL AND (ts IS NULL OR coalesce(ts_aligned, ts) < ?)""",
         [before],
     )
     retry = retry_seconds(con)
@@ -177,29 +180,28 @@ def _span(
     starts = _one(
         con,
         """
-        WITH s AS (SELECT ts FROM events WHERE event = 'job.start' AND ts <= ? UNION ALL SELECT min(ts) FROM facts WHERE fact = 'pod.node' AND ts <= ?)
+        WITH s AS (SELECT coalesce(ts_aligned, ts) AS ts FROM events WHERE event = 'job.start' AND coalesce(ts_aligned, ts) <= ? UNION ALL SELECT min(ts) FROM facts WHERE fact = 'pod.node' AND ts <= ?)
         SELECT min(ts) FROM s WHERE ts >= (SELECT max(ts) FROM s) - INTERVAL 10 SECOND""",
         [limit, limit],
     )[0]
     ends = _one(
         con,
         """
-        SELECT min(ts) FROM events WHERE event IN ('job.end', 'job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail') AND source = 'scheduler'
-          AND event = 'job.end' AND ts >= ? AND ts < ?""",
+        SELECT min(coalesce(ts_aligned, ts)) FROM events WHERE event = 'job.end' AND source = 'scheduler' AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""",
         [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)],
     )[0]
     seen = _one(
         con,
         """
-        SELECT min(ts), max(ts) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR ts < ?)""",
+        SELECT min(coalesce(ts_aligned, ts)), max(coalesce(ts_aligned, ts)) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR coalesce(ts_aligned, ts) < ?)""",
         [following, following],
     )
     if ends is None:
         later = _one(
             con,
             """
-            SELECT max(ts) FROM events WHERE source = 'scheduler' AND event IN ('job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail', 'process.exit')
-              AND ts >= ? AND ts < ?""",
+            SELECT max(coalesce(ts_aligned, ts)) FROM events WHERE source = 'scheduler' AND event IN ('job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail', 'process.exit')
+              AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""",
             [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)],
         )[0]
         tail = [t for t in (_when(seen[1]), _when(later)) if t]

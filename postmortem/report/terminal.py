@@ -24,6 +24,7 @@ from postmortem.report.figures import (
     stamp,
     visible,
 )
+from postmortem.report.view_hops import chain, network_sentence
 from postmortem.report.words import cause_title, culprit_name, sentence
 
 EVIDENCE_LINES = 6
@@ -147,6 +148,11 @@ def _best(page: _Page, finding: Finding, *, is_established: bool) -> None:
     if not is_established:
         page.heading(f"Possible: {cause_title(finding.cause)} ({finding.confidence:.2f})")
         page.text(finding.summary)
+    place = [text for text in (chain(finding), network_sentence(finding)) if text]
+    if place:
+        page.heading("Where it sits")
+        for text in place:
+            page.text(text, hang=2)
     page.heading("Evidence")
     for line in finding.evidence[:EVIDENCE_LINES]:
         _evidence(page, line)

@@ -21,6 +21,7 @@ from postmortem.report.view_findings import FindingView, distinct, finding_view
 from postmortem.report.view_rows import (
     LossView,
     TextTable,
+    clock_facts,
     clock_table,
     coverage_table,
     lane_table,
@@ -85,6 +86,7 @@ class Page:
     survived: TextTable
     slow_ranks: TextTable
     slow_queue_pairs: TextTable
+    clock_facts: str
     clocks: TextTable
     coverage: TextTable
     odd: TextTable
@@ -126,6 +128,7 @@ def build(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> P
         survived=survived_table(analysis.survived),
         slow_ranks=rank_table(analysis.slow_ranks),
         slow_queue_pairs=queue_pair_table(analysis.slow_queue_pairs),
+        clock_facts=clock_facts(analysis.clocks),
         clocks=clock_table(analysis.clocks),
         coverage=coverage_table(queries.file_coverage(con, FILES), totals.files),
         odd=_odd(analysis, con, totals.odd),

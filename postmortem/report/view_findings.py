@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from postmortem.analysis.model import WORDS, Culprit, Evidence, Finding, word_for
 from postmortem.report.figures import shown, stamp
+from postmortem.report.view_hops import HopView, chain, hop_views, network_sentence
 from postmortem.report.view_rows import words
 from postmortem.report.words import cause_title, culprit_name
 
@@ -48,6 +49,9 @@ class FindingView:
     more_evidence: int
     next_steps: tuple[str, ...]
     collect: tuple[str, ...]
+    chain: str
+    network: str
+    hops: tuple[HopView, ...]
 
 
 def _evidence(finding: int, index: int, line: Evidence) -> EvidenceView:
@@ -89,6 +93,9 @@ def finding_view(number: int, finding: Finding) -> FindingView:
         more_evidence=max(0, len(finding.evidence) - EVIDENCE),
         next_steps=distinct([finding.next_steps]),
         collect=distinct([finding.collect]),
+        chain=chain(finding),
+        network=network_sentence(finding),
+        hops=hop_views(finding, {(e.file, e.line): v.anchor for e, v in zip(finding.evidence, evidence, strict=False)}),
     )
 
 

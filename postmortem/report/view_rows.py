@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from postmortem.analysis.clocks import ZONE_ASSUMED, ZONE_BY_EVENTS, ZONE_BY_OTHERS
 from postmortem.analysis.model import Bin, Clock, Loss, SlowQueuePair, SlowRank, Span, Survived
 from postmortem.report.figures import (
     UNKNOWN,
@@ -13,6 +14,7 @@ from postmortem.report.figures import (
     duration,
     money,
     percent,
+    plural,
     shown,
     significant,
     size,
@@ -185,6 +187,35 @@ def queue_pair_table(slow: tuple[SlowQueuePair, ...], limit: int = 50) -> TextTa
     heads = ("queue pair", "device", "host", "peer", "median, µs", "99th percentile, µs", "samples", "confidence")
     numeric = frozenset({0, 4, 5, 6, 7})
     return TextTable("Queue pairs with a long tail", heads, numeric, rows, max(0, len(slow) - limit))
+
+
+def clock_facts(clocks: tuple[Clock, ...]) -> str:
+    """What was done about the clocks, one sentence per fact: compared, corrected, zones taken from others, not ordered."""
+    known = [c for c in clocks if c.offset_ms is not None]
+    facts = []
+    if known:
+        worst = max(known, key=lambda c: (abs(c.offset_ms or 0.0), c.host))
+        hosts = len({c.host for c in known})
+        facts.append(
+            f"The clocks of {plural(hosts, 'host')} were compared by what several hosts saw at the same moment."
+        )
+        facts.append(
+            f"The largest offset corrected is {abs(worst.offset_ms or 0.0) / 1000:,.3f} s, on {words(worst.host, NAME_LIMIT)}."
+        )
+    for phrase, told in (
+        (ZONE_BY_EVENTS, "by events that they share with other clocks"),
+        (ZONE_BY_OTHERS, "as that of most hosts of the bundle"),
+        (ZONE_ASSUMED, "to be UTC"),
+    ):
+        hosts = len({c.host for c in clocks if c.basis.startswith(f"zone: {phrase}")})
+        if hosts:
+            facts.append(f"The zone of {plural(hosts, 'host')} was taken {told}.")
+    loose = len({c.host for c in clocks} - {c.host for c in known})
+    if loose and len(clocks) > 1:
+        facts.append(
+            f"{plural(loose, 'clock')} could not be compared: what happened there within 5 s of other hosts' events is not ordered by time."
+        )
+    return " ".join(facts)
 
 
 def clock_table(clocks: tuple[Clock, ...], limit: int = 100) -> TextTable:

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from postmortem.analysis.signs import SAID
 from postmortem.schema import CAUSES, EVENT_NAMES
 from postmortem.tables.store import create_tables
 
@@ -55,7 +56,7 @@ def test_conditions_are_sql_over_events() -> None:
     wheres = [s["where"] for s in SYMPTOMS if "where" in s]
     assert len(wheres) > 10
     for where in wheres:
-        con.execute(f"SELECT 1 FROM events WHERE {where}")
+        con.execute(f"SELECT 1 FROM (SELECT *, {SAID} AS said FROM events) WHERE {where}")
 
 
 def test_every_cause_has_a_title_and_steps_to_take() -> None:

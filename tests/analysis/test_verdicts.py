@@ -140,7 +140,8 @@ def test_a_gpu_lost_on_another_host_is_not_blamed(analyse: Analyse) -> None:
     files = {
         "node-1.log": job("node-1", DIED),
         "node-2.log": job("node-2", []),
-        "node-9/kern.log": kernel("node-9", FAULT, XID79),
+        # The same slot, as in any two servers of a kind, but a process that is none of the job's.
+        "node-9/kern.log": kernel("node-9", FAULT, XID79.replace("pid=100", "pid=4711")),
         # That the job's nodes have kernel logs of their own says that its names are names of machines.
         "node-1/kern.log": kernel(
             "node-1", -900, "Linux version 6.8.0-45-generic (buildd@x) (gcc 13.2.0) #45-Ubuntu SMP"
@@ -276,3 +277,121 @@ def test_an_entry_of_the_block_of_failures_is_quoted_whole(analyse: Analyse) -> 
     }
     quoted = [e.text for e in analysis(analyse, files).findings[0].evidence if e.role == "effect"]
     assert quoted == ["[0]: time : 2026-02-03_14:05:09 host : node-1 rank : 1 (local_rank: 1) exitcode : 1 (pid: 101)"]
+
+
+@pytest.mark.parametrize(
+    ("last_error", "cause"),
+    [
+        ("Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 2000", "software_exception"),
+        (
+            "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed in the present state'.",
+            "nvlink_fault",
+        ),
+        (
+            "Error while creating shared memory segment /dev/shm/nccl-3Xhm1r (size 33030528), error: No space left on device (28)",
+            "resource_limit",
+        ),
+    ],
+)
+def test_what_stands_below_last_error_is_the_cause(analyse: Analyse, last_error: str, cause: str) -> None:
+    head = "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:93, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.29.3"
+    found = alone(
+        analyse, f"{head}\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n{last_error}\n"
+    )
+    assert found.verdict.cause == cause
+    assert last_error in found.findings[0].evidence[0].text
+
+
+def test_a_task_that_failed_before_the_step_was_cancelled(analyse: Analyse) -> None:
+    """srun cancels the step when a task of it fails; that is no cancel of anybody's."""
+    slurm = "srun: error: node-1: task 0: Exited with exit code 1\nslurmstepd: error: *** STEP 7.0 ON node-1 CANCELLED AT 2026-02-03T14:05:02 ***\n"
+    files = {
+        "node-1.log": job("node-1", [(FAULT, "[rank0]: ValueError: too many values to unpack (expected 2)")]),
+        "node-2.log": job("node-2", []),
+        "slurm-7.out": slurm,
+    }
+    found = analysis(analyse, files)
+    assert (found.job.outcome, found.verdict.cause) == ("crashed", "software_exception")
+
+
+def test_the_node_that_failed_is_not_the_one_that_says_so(analyse: Analyse) -> None:
+    text = (
+        "srun: error: Node failure on node-37\n"
+        "slurmstepd: error: *** STEP 7.0 ON node-17 CANCELLED AT 2026-02-03T14:05:02 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"
+    )
+    found = alone(analyse, text)
+    assert (found.verdict.cause, found.verdict.culprit.host) == ("host_crash", "node-37")
+
+
+def test_the_boot_at_the_head_of_a_kernel_log_is_no_crash(analyse: Analyse) -> None:
+    boot = kernel("node-1", FAULT - 200, "Linux version 6.8.0-45-generic (buildd@x) (gcc 13.2.0) #45-Ubuntu SMP")
+    found = analysis(
+        analyse,
+        {
+            "node-1.log": job("node-1", [(FAULT, "[rank0]: ValueError: too many values to unpack (expected 2)")]),
+            "node-2.log": job("node-2", []),
+            "node-1/kern.log": kernel("node-1", FAULT - 250, "perf: interrupt took too long") + boot,
+        },
+    )
+    assert found.verdict.cause == "software_exception"
+
+
+MEGATRON = "iteration {n:8}/    9000 | consumed samples:       480000 | elapsed time per iteration (ms): 10000.0 | learning rate: 6.000E-05 | global batch size:   128 | lm loss: {loss:E} | loss scale: 1.0 | grad norm: {norm:.3f} |\n"
+
+
+@pytest.mark.parametrize(
+    ("losses", "cause"),
+    [
+        ([2.2, 2.1, 2.2, 2.1, 5.2, 6.3, 6.1], "numeric"),
+        ([2.2, 2.1, 2.2, 2.1, 2.3, 2.2, 2.1], "unknown"),
+        ([9.0, 7.0, 5.0, 4.2, 3.9, 3.7, 3.6], "unknown"),
+    ],
+)
+def test_a_loss_that_jumps_and_stays_there(analyse: Analyse, losses: list[float], cause: str) -> None:
+    lines = [
+        MEGATRON.format(n=n, loss=loss, norm=0.8 if loss < 5 or n < 4 else 90.0)
+        for n, loss in enumerate(losses, start=1)
+    ]
+    assert alone(analyse, "".join(lines)).verdict.cause == cause
+
+
+def test_a_rank_that_prepares_data_until_the_others_give_up(analyse: Analyse) -> None:
+    bar = " 35%|████████████                | 73811210851/208140108456 [30:01<57:14, 39115047.81MB/s]\n"
+    hang = "[E ProcessGroupNCCL.cpp:485] [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802246 milliseconds before timing out.\n"
+    assert alone(analyse, bar + hang).verdict.cause == "data_stall"
+    assert alone(analyse, bar.replace("30:01", "07:12") + hang).verdict.cause != "data_stall"
+
+
+def test_a_save_that_was_begun_when_the_collective_got_stuck(analyse: Analyse) -> None:
+    save = "2026-02-18 10:28:25,496 - root - INFO - Saving checkpoint to /remote/run/step_4000\n"
+    hang = "[rank7]:[E218 10:48:25.033625188 ProcessGroupNCCL.cpp:632] [Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1512677, OpType=ALLREDUCE, NumelIn=306176, NumelOut=306176, Timeout(ms)=1200000) ran for 1200027 milliseconds before timing out.\n"
+    assert alone(analyse, save + hang).verdict.cause == "checkpoint_failure"
+    done = "2026-02-18 10:30:25,496 - root - INFO - Saved checkpoint to /remote/run/step_4000\n"
+    assert alone(analyse, save + done + hang).verdict.cause != "checkpoint_failure"
+
+
+def test_a_process_is_named_by_its_launcher(analyse: Analyse) -> None:
+    text = (
+        "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nKeyError: 'attention_mask'\n"
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 76781) of binary: /opt/python3\n"
+    )
+    found = alone(analyse, text)
+    assert (found.verdict.cause, found.verdict.culprit.pid, found.verdict.culprit.local_rank) == (
+        "software_exception",
+        76781,
+        0,
+    )
+
+
+def test_a_barrier_names_who_did_not_come(analyse: Analyse) -> None:
+    found = alone(
+        analyse, "[E ProcessGroupGloo.cpp:138] [Rank 0]: Ranks 2, 5 failed to pass monitoredBarrier in 1800000 ms\n"
+    )
+    assert (found.verdict.cause, found.verdict.culprit.rank) == ("collective_hang", 2)
+
+
+def test_at_start_an_unreachable_peer_is_a_matter_of_the_network(analyse: Analyse) -> None:
+    line = "node-1:100:300 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 10.0.0.7<38847> failed : Connection refused\n"
+    assert alone(analyse, line).verdict.cause == "network_config"
+    running = {"node-1.log": job("node-1", [(FAULT, line.strip())]), "node-2.log": job("node-2", [])}
+    assert analysis(analyse, running).verdict.cause != "network_config"

@@ -13,7 +13,7 @@ SELECT episode, 'switch_failure', 'direct', 0.9, count, event_id FROM episodes W
 -- name: port_place
 -- For switch episodes: whether their port leads to a node of the job; null when no cable list says.
 CREATE TEMP TABLE port_place AS
-SELECT e.episode, bool_or(p.host IN (FROM job_nodes) OR p.host IN (SELECT host FROM ranks)) AS leads_to_job, max(p.host) FILTER (p.host IN (FROM job_nodes)) AS port_host,
+SELECT e.episode, bool_or(p.host IN (FROM job_nodes) OR p.host IN (SELECT host FROM ranks)) FILTER (p.host IS NOT NULL) AS leads_to_job, max(p.host) FILTER (p.host IN (FROM job_nodes)) AS port_host,
        max(p.dev) FILTER (p.host IN (FROM job_nodes)) AS port_dev, count(p.host) AS cables
 FROM episodes e LEFT JOIN ports p ON p.switch = e.host AND (p.port = e.entity OR regexp_replace(e.entity, '\.[0-9]+$', '') = p.port OR same_port(p.port, e.entity) AND regexp_extract(p.port, '[0-9][0-9/:]*$') <> '')
 WHERE e.host IN (SELECT host FROM hosts WHERE role = 'switch') GROUP BY e.episode;
@@ -43,7 +43,9 @@ SELECT host, count(DISTINCT event_id) AS n, (SELECT count(*) FROM ends) AS total
 -- name: candidates
 -- One row per episode and cause, with the facts that the score needs.
 CREATE TEMP TABLE candidates AS
-SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host, e.entity, e.code, e.severity, e.first_ts, e.last_ts, e.count, e.in_job,
+SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host, e.entity, e.code, e.severity, e.first_ts, e.last_ts, e.count, e.in_job, e.file,
+  -- Every kernel log begins with a boot; only one that comes after other lines of the host says that it went down.
+  e.event = 'host.boot' AND e.first_ts <= h.first_ts AND (SELECT x.source FROM events x WHERE x.event_id = e.event_id) = 'kernel' AS is_log_start,
   r.back_ts, h.role, pp.leads_to_job, pp.port_host, pp.port_dev, coalesce(pp.cables, 0) AS cables, np.is_back, np.knows_back, np.knows_pci, np.dev AS nic_dev,
   coalesce(b.n, 0) AS blamed, coalesce(b.total, 0) AS blamed_total,
   -- The cable lists of the bundle reach every node of the job, so a switch that none of them names is not the job's.

@@ -74,7 +74,9 @@ SELECT f.episode, r.event_id FROM folded f JOIN notable r ON f.run = -1 AND r.ho
 
 -- name: episodes
 INSERT INTO episodes
-SELECT f.episode, f.event, f.host, f.entity, f.code, f.severity, f.first_ts, f.last_ts, f.n, h.in_job, NULL, e.event_id, e.file, e.line
+SELECT f.episode, f.event, f.host, f.entity, f.code, f.severity, f.first_ts, f.last_ts, f.n,
+  -- The scheduler speaks of a job on its first node, which may be a spare one without ranks.
+  CASE WHEN f.event LIKE 'job.%' AND f.host IN (FROM job_lists) THEN true ELSE h.in_job END, NULL, e.event_id, e.file, e.line
 FROM folded f JOIN events e ON e.event_id = f.event_id LEFT JOIN hosts h ON h.host = f.host ORDER BY f.episode;
 
 -- name: recoveries

@@ -3,7 +3,7 @@
 -- name: step_rows
 -- Step lines with the file's role: `job` files print the job's steps, `rank` files those of one rank.
 CREATE TEMP TABLE step_rows AS
-SELECT e.step, e.rank, e.ts, e.ts_kind, e.step_time_ms, e.loss, e.grad_norm, e.data_time_ms, e.tokens_per_s, e.total_steps, e.file, e.line, e."offset",
+SELECT e.step, e.rank, coalesce(e.ts_aligned, e.ts) AS ts, e.ts_kind, e.step_time_ms, e.loss, e.grad_norm, e.data_time_ms, e.tokens_per_s, e.total_steps, e.file, e.line, e."offset",
        min(e.rank) OVER (PARTITION BY e.file) AS file_rank, e.event_id IN (FROM borrowed) AS is_borrowed
 FROM events e WHERE e.event = 'train.step' AND e.step IS NOT NULL;
 
@@ -47,7 +47,7 @@ ORDER BY 1, 2, 3, 13, 14;
 -- Checkpoint lines in the order of their files, with the last step printed before each.
 CREATE TEMP TABLE checkpoint_rows AS
 WITH c AS (
-  SELECT file, line, "offset", event AS kind, step, ts, elapsed_ms, durable, path FROM events
+  SELECT file, line, "offset", event AS kind, step, coalesce(ts_aligned, ts) AS ts, elapsed_ms, durable, path FROM events
   WHERE event IN ('train.checkpoint_start', 'train.checkpoint_done', 'train.checkpoint_failed', 'train.checkpoint_loaded')
   UNION ALL SELECT file, line, "offset", 'train.checkpoint_deleted', step, ts, elapsed_ms, durable, path FROM facts WHERE fact = 'checkpoint.deleted'
 ), s AS (SELECT file, line, "offset", step, ts, attempt FROM main_steps)

@@ -1,5 +1,5 @@
 -- From rows with printed times to rows with UTC times. Input: raw_rows (events and facts of the line pass and of
--- decoders), raw_files. Output: settled (raw_rows with host, boot, ts, ts_kind), host_zone, boot_anchor.
+-- decoders), raw_files. Output: settled (raw_rows with host, boot, ts, ts_kind and the clock they come from), row_clock, host_zone, common_zone.
 -- Times are microseconds; a row's local time is stamp_us, its UTC time stamp_us minus the zone.
 
 -- name: file_host
@@ -14,17 +14,38 @@ LEFT JOIN (
   GROUP BY file HAVING count(DISTINCT host) = 1
 ) h ON h.file = f.file;
 
+-- name: file_class
+-- One row per file: whose habits its stamps follow, by what most of its rows are. job: ranks, launcher, trainer (often a container, then in
+-- UTC); system: kernel, services and fabric managers of a machine; switch; scheduler.
+CREATE TEMP TABLE file_class AS
+SELECT file, arg_max(class, (n, class)) AS class FROM (
+  SELECT file, CASE WHEN contains(headers, '|opensm|') OR contains(headers, '|ufm|') THEN 'system' WHEN source IN ('trainer', 'torch', 'nccl', 'profiler') THEN 'job'
+                    WHEN source IN ('switch', 'scheduler') THEN source ELSE 'system' END AS class, count(*) AS n
+  FROM raw_rows GROUP BY ALL
+) GROUP BY file;
+
 -- name: placed
--- raw_rows with the host filled and the boot numbered within its file.
+-- raw_rows with the host filled, the boot numbered within its file, and the clock that stamped the row: `clock_host`, the machine, or
+-- `file:` and the file's name where none is known (what a scheduler or a fabric manager says of a host is stamped by its own clock).
 CREATE TEMP TABLE placed AS
 WITH hosted AS (
   SELECT r.* REPLACE (
     coalesce(r.host, CASE WHEN r.source IN ('kernel', 'host', 'nccl', 'torch', 'trainer') OR (r.source = 'switch' AND NOT contains(r.headers, '|opensm|') AND NOT starts_with(r.event, 'sm.') AND r.guid IS NULL) THEN h.host END) AS host,
-    CASE WHEN r.stamp_zone_s IS NULL AND r.stamp2_zone_s IS NOT NULL THEN r.stamp2_us ELSE r.stamp_us END AS stamp_us,
-    CASE WHEN r.stamp_zone_s IS NULL AND r.stamp2_zone_s IS NOT NULL THEN true ELSE r.stamp_has_year END AS stamp_has_year,
-    CASE WHEN r.stamp_zone_s IS NULL AND r.stamp2_zone_s IS NOT NULL THEN r.stamp2_zone_s ELSE r.stamp_zone_s END AS stamp_zone_s
-  ), r.stamp_us AS own_us, r.stamp_zone_s AS own_zone_s, coalesce(r.host, h.host, '') AS clock_host
-  FROM raw_rows r LEFT JOIN file_host h ON h.file = r.file
+    CASE WHEN r.takes_outer THEN r.stamp2_us WHEN r.is_unset THEN NULL ELSE r.stamp_us END AS stamp_us,
+    CASE WHEN r.takes_outer THEN coalesce(r.stamp2_zone_s IS NOT NULL, false) OR year(make_timestamp(r.stamp2_us)) <> 1972 ELSE r.stamp_has_year END AS stamp_has_year,
+    CASE WHEN r.takes_outer THEN r.stamp2_zone_s ELSE r.stamp_zone_s END AS stamp_zone_s
+  ), CASE WHEN NOT r.is_unset THEN r.stamp_us END AS own_us, r.stamp_zone_s AS own_zone_s,
+  CASE WHEN r.source = 'scheduler' OR contains(r.headers, '|opensm|') OR contains(r.headers, '|ufm|') OR (r.source = 'switch' AND r.guid IS NOT NULL)
+       THEN coalesce(h.host, 'file:' || r.file) ELSE coalesce(r.host, h.host, 'file:' || r.file) END AS clock_host,
+  CASE WHEN k.class = 'job' OR r.source NOT IN ('switch', 'kernel') OR contains(r.headers, '|opensm|') OR contains(r.headers, '|ufm|') THEN k.class
+       WHEN r.source = 'switch' THEN 'switch' ELSE 'system' END AS class
+  FROM (
+    SELECT *, (stamp_zone_s IS NULL AND stamp2_zone_s IS NOT NULL) OR (is_unset AND stamp2_us IS NOT NULL) AS takes_outer FROM (
+      -- A clock that was never set: the star of IOS at its first day, or a printed year before any of these machines was built.
+      SELECT *, coalesce((stamp_has_year AND year(make_timestamp(stamp_us)) < 2014) OR (NOT stamp_has_year AND is_starred AND dayofyear(make_timestamp(stamp_us)) = 61), false) AS is_unset
+      FROM (SELECT *, source IN ('switch', 'host') AND regexp_matches(coalesce(text, ''), '(?:^|[ :>])\*(?:[0-9]{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]{1,2} ') AS is_starred,
+              source IN ('switch', 'host') AND regexp_matches(coalesce(text, ''), '(?:^|[ :>])[.*](?:[0-9]{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]{1,2} ') AS is_unsynced FROM raw_rows))) r
+  LEFT JOIN file_host h ON h.file = r.file LEFT JOIN file_class k ON k.file = r.file
 ), boots AS (
   SELECT file, line, "offset", sub, definition,
     CASE WHEN event = 'host.boot' OR (uptime_s < 300 AND lag(uptime_s) OVER w > uptime_s + 100) THEN 1 ELSE 0 END AS begins,
@@ -37,43 +58,96 @@ WITH hosted AS (
 SELECT h.* REPLACE (n.boot::BIGINT AS boot) FROM hosted h
 LEFT JOIN numbered n ON n.file = h.file AND n.line = h.line AND n."offset" = h."offset" AND n.sub = h.sub AND n.definition = h.definition;
 
--- name: host_zone
--- One row per host: its zone, seconds east of UTC, from lines that state it: an offset printed by the host itself,
--- two times in one line, or an epoch beside a local time. Whole quarters of an hour only.
-CREATE TEMP TABLE host_zone AS
-WITH shown AS (
-  SELECT clock_host, own_zone_s AS zone_s, 1 AS strength FROM placed WHERE own_zone_s IS NOT NULL AND NOT from_neighbour AND stamp2_us IS NULL
+-- name: zone_shown
+-- One row per line that tells the zone of the clock it was stamped by, seconds east of UTC: an offset printed by the clock itself
+-- (strength 1), two times in one line, an epoch beside a local time, the node's own statement, or uptimes of a boot whose start is
+-- known in UTC (strength 2). Whole quarters of an hour only; a missing year is that which brings the two times together.
+CREATE TEMP TABLE zone_shown AS
+WITH epochs AS (
+  SELECT file, clock_host, class, own_us, stamp_has_year, uptime_s, (try_cast(value AS DOUBLE) * 1e6)::BIGINT AS us, own_zone_s
+  FROM placed WHERE is_fact AND event = 'clock.boot_epoch' AND try_cast(value AS DOUBLE) BETWEEN 0 AND 4102444800 AND NOT from_neighbour
+), booted AS (
+  SELECT clock_host, us - (uptime_s * 1e6)::BIGINT AS boot_us, file FROM epochs WHERE uptime_s IS NOT NULL
+), pairs AS (
+  SELECT file, clock_host, class, own_us, stamp_has_year, us, 120e6 AS slack_us FROM epochs WHERE own_us IS NOT NULL AND own_zone_s IS NULL
   UNION ALL
-  SELECT clock_host, (round((own_us - (stamp2_us - stamp2_zone_s * 1000000::BIGINT)) / 900e6) * 900)::INTEGER, 2
-  FROM placed WHERE own_zone_s IS NULL AND stamp2_zone_s IS NOT NULL AND own_us IS NOT NULL AND NOT from_neighbour AND year(make_timestamp(own_us)) > 1972
-  UNION ALL
-  SELECT clock_host, (round((own_us - try_cast(value AS DOUBLE) * 1e6) / 900e6) * 900)::INTEGER, 2
-  FROM placed WHERE is_fact AND event = 'clock.boot_epoch' AND own_us IS NOT NULL AND stamp_has_year AND own_zone_s IS NULL AND NOT from_neighbour
-  UNION ALL
-  SELECT clock_host, CASE value WHEN 'UTC' THEN 0 WHEN 'GMT' THEN 0 WHEN 'CET' THEN 3600 WHEN 'BST' THEN 3600 WHEN 'CEST' THEN 7200 WHEN 'MSK' THEN 10800 WHEN 'JST' THEN 32400
-    WHEN 'AEST' THEN 36000 WHEN 'EST' THEN -18000 WHEN 'EDT' THEN -14400 WHEN 'MST' THEN -25200 WHEN 'PST' THEN -28800 WHEN 'PDT' THEN -25200
-    ELSE (CASE WHEN value LIKE '-%' THEN -1 ELSE 1 END) * (try_cast(substr(value, 2, 2) AS INTEGER) * 3600 + coalesce(try_cast(right(value, 2) AS INTEGER), 0) * 60) END, 2
-  FROM placed WHERE is_fact AND event = 'clock.zone'
+  SELECT p.file, p.clock_host, p.class, p.own_us, p.stamp_has_year, b.boot_us + (p.uptime_s * 1e6)::BIGINT, 30e6
+  FROM placed p JOIN (SELECT clock_host, min(boot_us) AS boot_us FROM booted GROUP BY clock_host HAVING max(boot_us) - min(boot_us) < 30e6) b USING (clock_host)
+  WHERE p.own_us IS NOT NULL AND p.own_zone_s IS NULL AND p.uptime_s > 60 AND NOT p.from_neighbour
+), ahead AS (
+  SELECT file, clock_host, class, slack_us, CASE WHEN stamp_has_year THEN own_us - us ELSE
+    list_sort(list_transform([-1, 0, 1], lambda k : {'d': abs(epoch_us(make_timestamp(own_us) + to_years((year(make_timestamp(us)) + k - 1972)::INTEGER)) - us),
+                                                     't': epoch_us(make_timestamp(own_us) + to_years((year(make_timestamp(us)) + k - 1972)::INTEGER)) - us}))[1].t END AS us
+  FROM pairs
 )
-SELECT clock_host, zone_s, CASE WHEN strength = 1 THEN 'printed' ELSE 'stated by the host' END AS basis FROM (
-  SELECT clock_host, zone_s, strength, row_number() OVER (PARTITION BY clock_host ORDER BY strength DESC, count(*) DESC, zone_s) AS n
-  FROM shown WHERE zone_s BETWEEN -43200 AND 50400 GROUP BY clock_host, zone_s, strength
-) WHERE n = 1;
+SELECT file, clock_host, class, own_zone_s AS zone_s, 1 AS strength FROM placed WHERE own_zone_s IS NOT NULL AND NOT from_neighbour AND stamp2_us IS NULL
+UNION ALL
+SELECT file, clock_host, class, (round((own_us - (stamp2_us - stamp2_zone_s * 1000000::BIGINT)) / 900e6) * 900)::INTEGER, 2
+FROM placed WHERE own_zone_s IS NULL AND stamp2_zone_s IS NOT NULL AND own_us IS NOT NULL AND NOT from_neighbour AND year(make_timestamp(own_us)) > 1972
+UNION ALL
+SELECT file, clock_host, class, (round(us / 900e6) * 900)::INTEGER, 2 FROM ahead WHERE abs(us - round(us / 900e6) * 900e6) <= slack_us
+UNION ALL
+SELECT NULL, clock_host, 'system', CASE value WHEN 'UTC' THEN 0 WHEN 'GMT' THEN 0 WHEN 'CET' THEN 3600 WHEN 'BST' THEN 3600 WHEN 'CEST' THEN 7200 WHEN 'MSK' THEN 10800 WHEN 'JST' THEN 32400
+  WHEN 'AEST' THEN 36000 WHEN 'EST' THEN -18000 WHEN 'EDT' THEN -14400 WHEN 'MST' THEN -25200 WHEN 'PST' THEN -28800 WHEN 'PDT' THEN -25200
+  ELSE (CASE WHEN value LIKE '-%' THEN -1 ELSE 1 END) * (try_cast(substr(value, 2, 2) AS INTEGER) * 3600 + coalesce(try_cast(right(value, 2) AS INTEGER), 0) * 60) END, 2
+FROM placed WHERE is_fact AND event = 'clock.zone';
+
+-- name: zone_claim
+-- The same, counted: one row per file, clock, class and zone. Zones that no place on earth has are dropped.
+CREATE TEMP TABLE zone_claim AS
+SELECT file, clock_host, class, zone_s, strength, count(*) AS n FROM zone_shown WHERE zone_s BETWEEN -43200 AND 50400 GROUP BY ALL;
+
+-- name: file_zone
+-- One row per file and clock that shows its zone.
+CREATE TEMP TABLE file_zone AS
+SELECT file, clock_host, zone_s, strength FROM zone_claim WHERE file IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY file, clock_host ORDER BY strength DESC, n DESC, zone_s) = 1;
+
+-- name: unit_zone
+-- One row per clock and class: the zone that its files show.
+CREATE TEMP TABLE unit_zone AS
+SELECT clock_host, class, zone_s, strength FROM (SELECT clock_host, class, zone_s, strength, sum(n) AS n FROM zone_claim GROUP BY ALL)
+QUALIFY row_number() OVER (PARTITION BY clock_host, class ORDER BY strength DESC, n DESC, zone_s) = 1;
+
+-- name: host_zone
+-- One row per machine: the zone it is set to, as its system logs show it, else its job's by two times in one line.
+CREATE TEMP TABLE host_zone AS
+SELECT clock_host, zone_s, CASE WHEN strength = 1 THEN 'printed' ELSE 'stated by the host' END AS basis FROM unit_zone
+WHERE class IN ('system', 'switch') OR (class = 'job' AND strength = 2)
+QUALIFY row_number() OVER (PARTITION BY clock_host ORDER BY class = 'job', strength DESC, class, zone_s) = 1;
+
+-- name: class_zone
+-- The zone that most machines show in logs of a class: stands in where one shows none. Programs that print Z or +00:00 in a job's
+-- output or a scheduler's export do so everywhere in the world.
+CREATE TEMP TABLE class_zone AS
+SELECT class, zone_s FROM (
+  SELECT class, zone_s, count(*) AS n FROM unit_zone WHERE strength = 2 OR class IN ('system', 'switch') OR zone_s <> 0 GROUP BY class, zone_s
+) QUALIFY row_number() OVER (PARTITION BY class ORDER BY n DESC, zone_s) = 1;
 
 -- name: common_zone
--- The zone that most hosts of the bundle show by two times in one line: stands in where a host shows none.
+-- The zone that most machines of the bundle are set to.
 CREATE TEMP TABLE common_zone AS
-SELECT coalesce((SELECT zone_s FROM host_zone WHERE basis <> 'printed' GROUP BY zone_s ORDER BY count(*) DESC, zone_s LIMIT 1), 0)::INTEGER AS zone_s;
+SELECT coalesce((SELECT zone_s FROM host_zone WHERE clock_host NOT IN (SELECT clock_host FROM unit_zone WHERE class = 'switch') GROUP BY zone_s ORDER BY count(*) DESC, zone_s LIMIT 1),
+                (SELECT zone_s FROM class_zone WHERE class = 'switch'), 0)::INTEGER AS zone_s,
+       -- In a cluster that runs pods the job's own output is that of containers, which keep UTC whatever the machine is set to.
+       EXISTS (FROM placed WHERE is_fact AND event = 'pod.node') AS has_pods;
 
 -- name: dated
--- Printed dates in UTC, the missing year chosen so that the row is nearest to the newest dated row of the bundle.
+-- Printed dates in UTC, the missing year chosen so that the row is nearest to the newest dated row of the bundle (else to the
+-- newest epoch, else to the newest file). `zone_basis`: printed in
+-- the line; shown by other lines of the same file or clock; the machine's; that of most others of its kind; assumed.
 CREATE TEMP TABLE dated AS
 WITH zoned AS (
-  SELECT p.*, coalesce(p.stamp_zone_s, z.zone_s, CASE WHEN p.source = 'switch' THEN 0 ELSE c.zone_s END, 0) AS used_zone_s
-  FROM placed p LEFT JOIN host_zone z ON z.clock_host = p.clock_host CROSS JOIN common_zone c
+  SELECT p.*, coalesce(p.stamp_zone_s, f.zone_s, u.zone_s, CASE WHEN p.class <> 'job' OR NOT c.has_pods THEN z.zone_s END, k.zone_s,
+                       CASE WHEN p.class = 'switch' OR (p.class = 'job' AND c.has_pods) THEN 0 ELSE c.zone_s END, 0) AS used_zone_s,
+    CASE WHEN p.stamp_zone_s IS NOT NULL THEN 'printed' WHEN f.zone_s IS NOT NULL OR u.zone_s IS NOT NULL THEN 'shown'
+         WHEN z.zone_s IS NOT NULL AND (p.class <> 'job' OR NOT c.has_pods) THEN 'machine' WHEN k.zone_s IS NOT NULL OR (c.zone_s <> 0 AND p.class NOT IN ('switch', 'job')) THEN 'others' ELSE 'assumed' END AS zone_basis
+  FROM placed p LEFT JOIN file_zone f ON f.file = p.file AND f.clock_host = p.clock_host LEFT JOIN unit_zone u ON u.clock_host = p.clock_host AND u.class = p.class
+  LEFT JOIN host_zone z ON z.clock_host = p.clock_host LEFT JOIN class_zone k ON k.class = p.class CROSS JOIN common_zone c
 ), newest AS (
   SELECT coalesce(
     (SELECT max(stamp_us - used_zone_s * 1000000::BIGINT) FROM zoned WHERE stamp_has_year AND NOT from_neighbour),
+    (SELECT max((try_cast(value AS DOUBLE) * 1e6)::BIGINT) FROM zoned WHERE is_fact AND event = 'clock.boot_epoch' AND try_cast(value AS DOUBLE) BETWEEN 1e9 AND 4102444800),
     (SELECT (max(mtime) * 1000000)::BIGINT FROM raw_files)) AS us
 ), years AS (
   SELECT z.*, n.us AS newest_us, CASE WHEN z.stamp_has_year OR z.stamp_us IS NULL OR n.us IS NULL THEN NULL ELSE
@@ -103,16 +177,25 @@ FROM dated WHERE uptime_s IS NOT NULL AND date_us IS NOT NULL AND NOT from_neigh
 CREATE TEMP TABLE settled AS
 WITH need AS (SELECT DISTINCT file, clock_host, boot FROM dated WHERE date_us IS NULL AND uptime_s IS NOT NULL),
 near AS (
-  SELECT n.file, n.boot, a.boot_us, row_number() OVER (PARTITION BY n.file, n.boot ORDER BY (a.file = n.file) DESC, a.rank, a.boot_us DESC) AS k
-  FROM need n JOIN boot_anchor a ON (a.file = n.file AND a.boot = n.boot) OR (n.clock_host <> '' AND a.clock_host = n.clock_host AND a.file <> n.file)
+  SELECT n.file, n.boot, a.boot_us, a.rank, row_number() OVER (PARTITION BY n.file, n.boot ORDER BY (a.file = n.file) DESC, a.rank, a.boot_us DESC) AS k
+  FROM need n JOIN boot_anchor a ON (a.file = n.file AND a.boot = n.boot) OR (a.clock_host = n.clock_host AND a.file <> n.file)
 ), timed AS (
-  SELECT d.*, coalesce(d.date_us, a.boot_us + (d.uptime_s * 1e6)::BIGINT) AS us, a.boot_us AS anchor_us
+  SELECT d.*, coalesce(d.date_us, a.boot_us + (d.uptime_s * 1e6)::BIGINT) AS us, a.boot_us AS anchor_us, a.rank AS anchor_rank
   FROM dated d LEFT JOIN near a ON a.file = d.file AND a.boot = d.boot AND a.k = 1 AND d.date_us IS NULL AND d.uptime_s IS NOT NULL
 )
 SELECT * EXCLUDE (us), CASE WHEN us BETWEEN 0 AND 4102444800000000 THEN make_timestamp(us) END AS ts,
   CASE WHEN us IS NULL OR NOT us BETWEEN 0 AND 4102444800000000 THEN 'none'
-       WHEN date_us IS NOT NULL AND stamp_has_year AND stamp_zone_s IS NOT NULL AND NOT from_neighbour THEN 'exact' ELSE 'inferred' END AS ts_kind
+       WHEN date_us IS NOT NULL AND stamp_has_year AND stamp_zone_s IS NOT NULL AND NOT from_neighbour AND NOT is_unsynced THEN 'exact' ELSE 'inferred' END AS ts_kind
 FROM timed;
+
+-- name: row_clock
+-- One row per line and place in it that has a time: the clock that stamped it, its class and zone, how the zone is known (`uptime`: worked out
+-- from an epoch, no zone in it), half the width of what the stamp leaves open (microseconds), whether the time is a neighbour's.
+CREATE TEMP TABLE row_clock AS
+SELECT file, line, "offset", any_value(clock_host) AS clock_host, any_value(class) AS class, any_value(used_zone_s) AS zone_s,
+  any_value(CASE WHEN date_us IS NULL AND anchor_rank = 1 THEN 'uptime' ELSE zone_basis END) AS zone_basis,
+  max(coalesce(CASE WHEN date_us IS NULL THEN 1000000 END, stamp_res_us, 1000000)) AS res_us, bool_or(from_neighbour) AS is_borrowed
+FROM settled WHERE ts IS NOT NULL GROUP BY file, line, "offset";
 
 -- name: file_rank
 -- One row per file that is named after a rank and holds lines of a rank: the rank, and the host the file is of.
