@@ -11,6 +11,10 @@ The rules were mended on such incidents, so their hits flatter them: a right fin
 The fit is a logistic regression with a penalty on the distance from the start values below, so that few samples can't turn a
 sign. It is tried by leaving out one cause class at a time: all its incidents are predicted by weights that never saw them.
 Printed are accuracy, log loss and expected calibration error (10 bins) of the first findings in that run.
+
+There are two fits: of the score, which ranks, and of the confidence, which is made of the score (postmortem.analysis.confidence).
+The second takes the scores as they were in the analysis: after new weights of the first run it again. For it a finding that the text
+can't settle is half right only when it names the very cause.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import argparse
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from postmortem.analysis.candidates import WEIGHTS
+from postmortem.analysis.confidence import CONFIDENCE, WEIGHTS
 from postmortem.incident import Options, open_incident
 
 TARGET = Path(__file__).resolve().parent.parent / "postmortem" / "analysis" / "weights.toml"
@@ -36,6 +40,7 @@ START = {
     "base": -1.9, "sign": 3.0, "strong": 1.0, "order": 0.9, "chain": 0.9, "corrob": 0.9,
     "explained": -2.2, "gap": -0.3, "undated": 0.0, "rival": -1.0,
 }  # fmt: skip
+START_CONFIDENCE = {"base": -0.5, "logit": 1.0, "settled": 1.2, "hang": 0.5}
 PENALTIES = (0.3, 1.0, 3.0, 10.0)
 HIT = 0.96
 Array = npt.NDArray[np.float64]
@@ -49,6 +54,10 @@ class Sample:
     x: tuple[float, ...]
     right: float
     is_first: bool
+    standing: tuple[float, ...] = ()
+    """What its confidence is made of, in the order of START_CONFIDENCE."""
+    shown_right: float = 0.0
+    """How right it is as an answer: half where the text can't settle the matter, and only of the cause itself."""
 
 
 def incidents(folders: Sequence[Path]) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -82,20 +91,27 @@ def samples_of(truth: dict[str, Any], bundle: Path) -> list[Sample]:
     if found.job.outcome == "completed":
         return []
     return [
-        Sample(truth["cause"], vector(dict(f.features)), worth * (f.cause in accepted), number == 0)
+        Sample(
+            truth["cause"],
+            vector(dict(f.features)),
+            worth * (f.cause in accepted),
+            number == 0,
+            vector(dict(f.features), START_CONFIDENCE),
+            worth * (f.cause == truth["cause"] or (f.cause in accepted and worth == HIT)),
+        )
         for number, f in enumerate(found.findings)
         if f.features
     ]
 
 
-def vector(features: dict[str, float]) -> tuple[float, ...]:
-    """Features in the order of START."""
-    return tuple(1.0 if name == "base" else features.get(name, 0.0) for name in START)
+def vector(features: Mapping[str, float], names: Mapping[str, float] = START) -> tuple[float, ...]:
+    """Features in the order of `names`."""
+    return tuple(1.0 if name == "base" else features.get(name, 0.0) for name in names)
 
 
-def fit(x: Array, y: Array, penalty: float, rounds: int = 60) -> Array:
+def fit(x: Array, y: Array, penalty: float, start: Mapping[str, float] = START, rounds: int = 60) -> Array:
     """Weights of the penalised regression, by Newton's method."""
-    prior = np.array(list(START.values()))
+    prior = np.array(list(start.values()))
     w = prior.copy()
     for _ in range(rounds):
         p = predict(x, w)
@@ -125,13 +141,15 @@ def log_loss(p: Array, y: Array) -> float:
     return float(-(y * np.log(q) + (1 - y) * np.log(1 - q)).mean())
 
 
-def left_out(samples: Sequence[Sample], x: Array, y: Array, penalty: float) -> Array:
+def left_out(
+    samples: Sequence[Sample], x: Array, y: Array, penalty: float, start: Mapping[str, float] = START
+) -> Array:
     """Chances of all samples, each by weights that saw none of its kind."""
     kinds = np.array([s.kind for s in samples])
     p = np.zeros(len(samples))
     for kind in sorted(set(kinds.tolist())):
         held = kinds == kind
-        p[held] = predict(x[held], fit(x[~held], y[~held], penalty))
+        p[held] = predict(x[held], fit(x[~held], y[~held], penalty, start))
     return p
 
 
@@ -156,13 +174,15 @@ def main() -> None:
             samples += samples_of(truth, unpacked(truth, folder, Path(work)))
         count += 1
     weights = fitted(samples)
+    sureness = fitted_confidence(samples)
     print(
         "\n".join(
             f"{name:10} {START[name]:7.2f} {WEIGHTS.get(name, 0.0):7.2f} -> {w:7.2f}" for name, w in weights.items()
         )
     )
+    print("\n".join(f"{name:10} {CONFIDENCE.get(name, 0.0):7.2f} -> {w:7.2f}" for name, w in sureness.items()))
     if options.write:
-        TARGET.write_text(as_toml(weights, count, len(samples)), encoding="utf-8")
+        TARGET.write_text(as_toml(weights, sureness, count, len(samples)), encoding="utf-8")
 
 
 def fitted(samples: Sequence[Sample]) -> dict[str, float]:
@@ -180,14 +200,29 @@ def fitted(samples: Sequence[Sample]) -> dict[str, float]:
     return {name: round(float(value), 3) for name, value in zip(START, w, strict=True)}
 
 
-def as_toml(weights: dict[str, float], incidents_read: int, findings: int) -> str:
+def fitted_confidence(samples: Sequence[Sample], penalty: float = 1.0) -> dict[str, float]:
+    """Weights of the confidence by name, reported for the first findings. Fitted to all, but for hangs listed below their cause."""
+    hang = list(START_CONFIDENCE).index("hang")
+    samples = [s for s in samples if s.is_first or not s.standing[hang]]
+    x = np.array([s.standing for s in samples])
+    y = np.array([s.shown_right for s in samples])
+    first = np.array([s.is_first for s in samples])
+    w = fit(x, y, penalty, START_CONFIDENCE)
+    report("confidence, left out", left_out(samples, x, y, penalty, START_CONFIDENCE)[first], y[first])
+    report("confidence, fitted", predict(x, w)[first], y[first])
+    return {name: round(float(value), 3) for name, value in zip(START_CONFIDENCE, w, strict=True)}
+
+
+def as_toml(weights: dict[str, float], sureness: dict[str, float], incidents_read: int, findings: int) -> str:
     """The data file."""
     rows = "\n".join(f"{name} = {value}" for name, value in weights.items())
+    sure = "\n".join(f"{name} = {value}" for name, value in sureness.items())
     return (
         "# Weights of the score: logit p = base + sum of weight * feature (features: postmortem.analysis.candidates).\n"
         "# Written by benchmarks/fit_confidence.py.\n"
         f'source = "{findings} findings of {incidents_read} incidents with known causes, public and constructed"\n'
         f'date = "{datetime.now(UTC):%Y-%m-%d}"\n\n[weights]\n{rows}\n'
+        f"\n# Of the confidence: features of `standing` in postmortem.analysis.confidence.\n[confidence]\n{sure}\n"
     )
 
 

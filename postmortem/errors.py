@@ -9,6 +9,10 @@ class PostmortemError(Exception):
     exit_code = 2
 
 
+class NoRoomError(PostmortemError):
+    """Disk or memory did not suffice for the analysis itself."""
+
+
 class UsageError(PostmortemError):
     """The user asked for something impossible (a missing path, an output that exists)."""
 

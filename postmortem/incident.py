@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
 import duckdb
 
+from postmortem import __version__
+from postmortem.analysis.bill import Asked
 from postmortem.analysis.context import with_context
 from postmortem.analysis.model import Analysis
 from postmortem.analysis.run import analyse
-from postmortem.bundle import Plan, Problem, plan
-from postmortem.engine import default_workers, run
-from postmortem.resources import data_folder
-from postmortem.tables.ingest import batches, parse_batch
-from postmortem.tables.settle import settle
-from postmortem.tables.store import connect, document, source_views
+from postmortem.analysis.stored import store
+from postmortem.bundle import Limits, Plan, Problem, base_name, is_url, plan
+from postmortem.engine import WORKERS_FROM_BYTES, default_workers
+from postmortem.errors import NoRoomError
+from postmortem.redaction import Masks, find_names, redact, sweep
+from postmortem.tables.parse import Where, parse
+from postmortem.tables.settle import DECODED, settle
+from postmortem.tables.store import connect, document, macros, source_views
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to analyse: definitions beside ours, worker processes, price per GPU-hour, memory of the SQL part."""
+    """How to analyse: definitions beside ours, worker processes, price per GPU-hour, what else was asked of the bill, memory of the SQL part.
+
+    `scheduler` is the address of a Dask cluster that parses, `spool` a folder or URL that its workers see.
+    """
 
     parsers: tuple[Path, ...] = ()
     workers: int | None = None
     price: float | None = None
+    asked: Asked | None = None
     memory_limit: str = "1GB"
     context: bool = True
+    scheduler: str | None = None
+    spool: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    redact: bool = False
+    """Mask hosts, addresses, users, paths, mails and tokens in the answer and in all tables."""
 
 
 @dataclass(slots=True)
@@ -40,6 +55,10 @@ class Incident:
     con: duckdb.DuckDBPyConnection
     work: tempfile.TemporaryDirectory[str]
     db_path: Path | None
+    rest: ExitStack = field(default_factory=ExitStack)
+    """What has to outlive the connection: the shared spool."""
+    masks: Masks | None = None
+    """Names and their masks where the incident is redacted."""
 
     def __enter__(self) -> Incident:
         return self
@@ -52,17 +71,21 @@ class Incident:
     def close(self) -> None:
         """Close the connection and remove the work folder."""
         self.con.close()
+        self.rest.close()
         self.work.cleanup()
 
     @property
     def is_readable(self) -> bool:
-        """Something of the bundle was recognised."""
-        return self.analysis.coverage.events > 0
+        """Something of the bundle was recognised: a line, or a row of a file that has no lines."""
+        return self.analysis.coverage.events > 0 or any(
+            self.con.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone() for name in DECODED
+        )
 
 
-def bundle_name(paths: Sequence[Path]) -> str:
+def bundle_name(paths: Sequence[Path | str]) -> str:
     """How the bundle is called in reports: the last part of its path without archive suffixes."""
-    name = paths[0].resolve().name or "bundle"
+    first = str(paths[0])
+    name = (base_name(first) if is_url(first) else Path(first).resolve().name) or "bundle"
     for suffix in (".tar.gz", ".tar.zst", ".tar.xz", ".tar.bz2", ".tgz", ".tar", ".zip", ".gz", ".zst", ".xz", ".bz2"):
         if name.lower().endswith(suffix) and len(name) > len(suffix):
             name = name[: -len(suffix)]
@@ -71,33 +94,54 @@ def bundle_name(paths: Sequence[Path]) -> str:
 
 
 def open_incident(
-    paths: Sequence[Path],
+    paths: Sequence[Path | str],
     options: Options | None = None,
     *,
     with_file: bool = False,
     progress: Callable[[int, int, int], None] | None = None,
 ) -> Incident:
-    """Parse and analyse the bundle at `paths`.
+    """Parse and analyse the bundle at `paths`; a string may be a URL that fsspec knows.
 
     `with_file` keeps the tables in a database file inside the work folder (`Incident.db_path`) instead of memory.
-    `progress` is called with (bytes done, bytes in all, members done). Raises UsageError for a path that does not exist
-    and DefinitionError for a wrong definition; odd data raises nothing.
+    `progress` is called with (bytes done, bytes in all, members done). Raises UsageError for a path that does not exist,
+    a store or cluster that cannot be used, and DefinitionError for a wrong definition; odd data raises nothing.
     """
     options = options or Options()
     todo = plan(paths)
     work = tempfile.TemporaryDirectory(prefix="postmortem-")
+    rest = ExitStack()
     try:
-        return _open(paths, options, todo, work, with_file, progress)
-    except BaseException:
+        return _open(paths, options, todo, work, rest, with_file, progress)
+    except BaseException as error:
+        rest.close()
         work.cleanup()
+        if (why := _no_room(error)) is not None:
+            raise NoRoomError(why) from error
         raise
 
 
+def _no_room(error: BaseException) -> str | None:
+    """The sentence for an analysis that filled the disk or its memory; None for any other error. polars and DuckDB say it in text alone."""
+    text = str(error)
+    if isinstance(error, OSError | duckdb.Error) and any(
+        w in text for w in ("No space left", "File too large", "quota exceeded")
+    ):
+        return (
+            f"no room is left in {tempfile.gettempdir()} for the rows of this bundle: set TMPDIR to a folder with more"
+        )
+    if isinstance(error, BrokenExecutor):
+        return "a worker process was killed, most likely for lack of memory: try fewer with --workers"
+    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+        return "the memory does not suffice for this bundle: give a part of it, such as the files of the last hours"
+    return None
+
+
 def _open(
-    paths: Sequence[Path],
+    paths: Sequence[Path | str],
     options: Options,
     todo: Plan,
     work: tempfile.TemporaryDirectory[str],
+    rest: ExitStack,
     with_file: bool,
     progress: Callable[[int, int, int], None] | None,
 ) -> Incident:
@@ -105,24 +149,40 @@ def _open(
     spool = folder / "spool"
     spool.mkdir()
     total = sum(u.size for u in todo.units)
-    tasks = batches(todo.units, spool, (data_folder("parsers"), *options.parsers))
+    where = Where(options.workers, options.scheduler, options.spool)
+    target = rest.enter_context(where.open_spool(spool))
     problems: list[Problem] = list(todo.problems)
     done = members = 0
-    for task, result in zip(tasks, run(parse_batch, tasks, options.workers or default_workers(), total), strict=True):
-        problems += result.problems
-        done += sum(u.size for u in task.units)
-        members += result.members
-        if progress:
-            progress(done, total, members)
+    with closing(parse(todo, paths, spool, target, options.parsers, where, options.limits)) as parsed:
+        for task, result in parsed:
+            problems += result.problems
+            done += sum(u.size for u in task.units)
+            members += result.members
+            if progress:
+                progress(done, total, members)
     db_path = folder / "incident.duckdb" if with_file else None
-    con = connect(db_path, folder, options.memory_limit)
+    # A small bundle's statements are over before a second thread has been woken.
+    threads = 1 if total < WORKERS_FROM_BYTES else None
+    con = connect(None if options.redact else db_path, folder, options.memory_limit, threads)
+    masks = None
     try:
-        settle(con, spool, problems)
-        analysis = analyse(con, bundle_name(paths), options.price)
+        settle(con, spool, problems, whole=with_file)
+        analysis = analyse(con, bundle_name(paths), options.price, options.asked)
         analysis = replace(analysis, findings=with_context(analysis.findings, todo.units, neighbours=options.context))
-        document(con)
+        if options.redact:
+            # A database of its own, and a folder of its own to spill into: bytes of what is masked must not stay in the file.
+            (folder / "masked").mkdir()
+            plain, con = con, connect(db_path, folder / "masked", options.memory_limit, threads)
+            with plain:
+                names = find_names(plain, analysis)
+                sweep(todo.units, names, options.limits, options.workers or default_workers())
+                analysis, masks = redact(plain, con, analysis, names)
+        store(con, analysis, __version__)
+        if with_file:  # comments are for those who open the file
+            document(con)
         source_views(con)
+        macros(con)
     except BaseException:
         con.close()
         raise
-    return Incident(analysis, con, work, db_path)
+    return Incident(analysis, con, work, db_path, rest, masks)

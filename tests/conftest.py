@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+# As the command line does it, and before polars is imported: see postmortem.cli.main.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 from postmortem.catalogue.definition import load_folders
 from postmortem.catalogue.matcher import Matcher
 

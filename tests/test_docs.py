@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from postmortem.analysis.candidates import WEIGHTS
+from postmortem.analysis.confidence import WEIGHTS
 from postmortem.analysis.docs import FEATURE_WORDS, TIER_WORDS, causes_page
 from postmortem.analysis.signs import TIERS
 from postmortem.catalogue.definition import MESSAGE_KEYS, TYPES, load_folders
@@ -123,4 +123,4 @@ def test_readme_holds_the_test_command() -> None:
     block = re.search(r"<!-- test command -->\n```sh\n(.+)\n```\n<!-- end -->", README)
     assert block is not None
     assert block[1].startswith("python3 -m venv .venv-test && ")
-    assert block[1].endswith("-m pytest")
+    assert block[1].endswith("-m pytest -n auto")

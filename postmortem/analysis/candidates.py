@@ -1,26 +1,24 @@
 """Candidate causes and their scores: evidence makes the score, never the number of lines (rules D5, K).
 
-logit p = base + Σ weight · x over the features; the weights stand in weights.toml, which benchmarks/fit_confidence.py writes.
+The features made here are weighed by postmortem.analysis.confidence.
 """
 
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from importlib.resources import files
 from typing import Final
 
 import duckdb
 
+from postmortem.analysis.confidence import chance
+from postmortem.analysis.corroborate import FAMILY, Others
 from postmortem.analysis.windows import SKEW_S, JobTimes
 
-WEIGHTS: Final[dict[str, float]] = tomllib.loads(
-    files("postmortem.analysis").joinpath("weights.toml").read_text(encoding="utf-8")
-)["weights"]
 FIRM_SIGN: Final = 0.4
 """A sign this strong is taken in full by what supports it."""
+LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
 LINK_DOWN: Final = frozenset({"link.down", "nic.port_state"})
 UNDATED: Final = 0.65
 """How well an undated sign fits where other things are dated."""
@@ -134,7 +132,8 @@ def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
             return 0.04, "the job made progress after it; it was survived"
         return 0.08, "the job made progress for long after it"
     if low is not None and c.first < low:
-        return 0.7, ""
+        # Congestion builds up: steps get slow before they stop.
+        return (1.0 if c.cause == "congestion" else 0.7), ""
     if _was_over(c, times):
         return 0.2, "it was over before the job failed"
     if high is not None and c.first > high:
@@ -156,7 +155,7 @@ def _was_over(c: Candidate, times: JobTimes) -> bool:
     return c.back <= times.detected - timedelta(seconds=SKEW_S)
 
 
-def _place_fit(c: Candidate) -> tuple[float, str]:
+def place_fit(c: Candidate) -> tuple[float, str]:
     """How well the place fits: on the job's own hosts, on the network of its collectives."""
     if c.is_deliberate:
         return 0.05, "it was done on purpose or on a management port"
@@ -180,7 +179,7 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
     out: list[Candidate] = []
     for c in candidates:
         when, why_when = _time_fit(c, times)
-        where, why_where = _place_fit(c)
+        where, why_where = place_fit(c)
         out.append(replace(c, relevance=when * where, why_not=why_where if where < when else why_when))
     by_episode: dict[int, float] = {}
     for c in out:
@@ -199,7 +198,7 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
         if edge.effect in by_episode and edge.rule.startswith(("F7", "F9", "F10", "F13", "F16")):
             leads[edge.cause] = max(leads.get(edge.cause, 0.0), 0.98 * by_episode[edge.effect])
     return [
-        replace(c, relevance=leads[c.episode] * _place_fit(c)[0] ** 0.5, why_not="")
+        replace(c, relevance=leads[c.episode] * place_fit(c)[0] ** 0.5, why_not="")
         if c.tier == "direct" and leads.get(c.episode, 0.0) > c.relevance
         else c
         for c in out
@@ -223,7 +222,7 @@ def _in_context(candidates: list[Candidate], times: JobTimes) -> list[Candidate]
     out = []
     for c in candidates:
         if c.cause == "storage_stall" and c.host in loaders and len(stalled) <= 1:
-            c = replace(c, weight=c.weight * 0.5)
+            c = replace(c, weight=c.weight * 0.4)
         elif c.event in LINK_DOWN and c.cause == "link_flap" and not c.knows_job and not times.has_failure:
             c = replace(c, weight=c.weight * (0.6 if downs[c.host, c.entity] < 3 else 1.0))
         elif c.is_log_start and c.cause == "host_crash":
@@ -258,16 +257,6 @@ def _jams(candidates: list[Candidate]) -> dict[int, tuple[datetime, datetime]]:
     return out
 
 
-def logistic(x: float) -> float:
-    """1 / (1 + e^-x)."""
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
-
-
-def chance(features: dict[str, float]) -> float:
-    """What the features make of it, 0 to 1."""
-    return logistic(WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items()))
-
-
 def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sources: set[str]) -> list[Candidate]:
     """Candidates with `p` and `features`, best first."""
     base = place_in_time(_in_context(candidates, times), edges, times)
@@ -296,6 +285,7 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
                         explained.get((edge.effect, cause), 0.0), edge.strength * min(1.0, cause_sign / 0.6)
                     )
         chains[edge.cause] = max(chains.get(edge.cause, 0.0), edge.strength)
+    others = Others(base, signs)
     out = []
     for c in base:
         # Coming first and fitting a chain make a sign stronger; they do not make one of something that hardly is a sign.
@@ -305,7 +295,7 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
             "strong": min(1.0, max(0.0, (signs[id(c)] - 0.5) / 0.3)),
             "order": _order(c, first, ahead) * firm,
             "chain": chains.get(c.episode, 0.0) * c.relevance * firm,
-            "corrob": _corroborated(c, base, signs) * min(1.0, c.relevance * 1.5) * firm,
+            "corrob": others.corroborated(c) * min(1.0, c.relevance * 1.5) * firm,
             "explained": explained.get((c.episode, c.cause), 0.0),
             "gap": 1.0 if c.tier in {"told", "victim"} and "kernel" not in sources else 0.0,
             "undated": 1.0 if c.first is None else 0.0,
@@ -334,40 +324,15 @@ def _order(c: Candidate, first: datetime | None, ahead: dict[str, Candidate]) ->
     return 1.0 if late <= SKEW_S / 2 else 0.5 if late <= 2 * SKEW_S else 0.0
 
 
-_FAMILY: Final[dict[str, str]] = {
-    "link_flap": "link",
-    "optic_fault": "link",
-    "switch_failure": "link",
-    "nic_fault": "link",
-    "link_degraded": "link",
-    "pcie_drop": "pcie",
-    "gpu_memory": "gpu",
-    "gpu_fault": "gpu",
-    "nvlink_fault": "nvlink",
-    "gpu_software": "soft",
-    "host_oom": "oom",
-    "gpu_oom": "oom2",
-}
-
-
-def _corroborated(c: Candidate, others: list[Candidate], signs: dict[int, float]) -> float:
-    """1 when another kind of source says the same of the same thing at about the same time, or, of a program's own failure,
-    when others wait for it in vain."""
-    if c.tier == "own" and any(o.tier == "victim" and o.episode != c.episode for o in others):
-        return 1.0
-    if c.first is None or c.tier in {"victim", "lifecycle"}:
-        return 0.0
-    family = _FAMILY.get(c.cause, c.cause)
-    for o in others:
-        if (
-            o.episode == c.episode
-            or o.first is None
-            or signs[id(o)] < 0.1
-            or _FAMILY.get(o.cause, o.cause) != family
-            or (o.event == c.event and o.host == c.host)
-        ):
-            continue
-        same_place = o.host == c.host or o.port_host == c.host or c.port_host == o.host
-        if same_place and abs((o.first - c.first).total_seconds()) <= 60 + SKEW_S:
-            return 1.0
-    return 0.5 if c.blamed and c.blamed >= 0.8 * c.blamed_total else 0.0
+def is_rival(other: Candidate, best: Candidate, joined: set[tuple[int, int]]) -> bool:
+    """Another explanation: not the same rows, no forerunner or consequence, no other word for the same broken thing."""
+    if other.tier == "victim" or other.cause in LIFECYCLE:
+        return False
+    if other.episode == best.episode:
+        # Two readings of one line: the weaker is no rival unless they are about as strong.
+        return other.event_id == best.event_id and other.weight >= 0.8 * best.weight
+    if (best.episode, other.episode) in joined:
+        return False
+    family = FAMILY.get(best.cause)
+    at = {best.host, best.port_host} - {None}
+    return family is None or FAMILY.get(other.cause) != family or not at & {other.host, other.port_host}

@@ -71,12 +71,15 @@ def place_saves(saves: pl.DataFrame, lines: pl.DataFrame, pace_s: float | None) 
 
     Trainers that log every k-th step and name no step in a save line leave the save on the last printed
     step. A save that starts n whole steps after that line, n < k, is of the step that was then done.
-    Where the gap holds an evaluation this can't be told, and the step stays.
+    Where the gap holds an evaluation this can't be told, and the step stays. A second save after the same line is counted from
+    the end of the first when that makes it fit: the loop stood still for that one.
     """
     if not saves.height or not lines.height or not pace_s:
         return saves
     room = pl.col("k_after") - 1
-    ahead = ((pl.col("start") - pl.col("t_line")) / pace_s).round()
+    from_line = ((pl.col("start") - pl.col("t_line")) / pace_s).round()
+    again = ((pl.col("start") - pl.col("done").shift(1).over("step")) / pace_s).round()
+    ahead = pl.when((from_line > room) & again.is_between(1, room)).then(again).otherwise(from_line)
     known = lines.select(
         "step",
         pl.col("t").alias("t_line"),

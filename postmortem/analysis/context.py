@@ -13,6 +13,7 @@ from postmortem.lines.blocks import read_blocks
 
 AROUND: Final = 3
 MAX_CHARS: Final = 400
+HEAD_BYTES: Final = 4096
 MAX_BYTES: Final = 64 << 20
 """A cited member larger than this is not read again: the verdict should not wait for decoration."""
 
@@ -21,6 +22,8 @@ def _wanted(findings: Sequence[Finding]) -> dict[str, set[int]]:
     lines: dict[str, set[int]] = defaultdict(set)
     for finding in findings:
         for e in finding.evidence:
+            if e.text and e.event_id is None:
+                continue  # its `line` is an entry of a file that has no lines
             lines[e.file].update(range(max(1, e.line - AROUND), e.line + AROUND + 1))
     return lines
 
@@ -43,8 +46,8 @@ def _read(units: Sequence[Unit], wanted: dict[str, set[int]]) -> dict[tuple[str,
             continue
         for member in open_unit(unit):
             lines = wanted.get(member.name)
-            if not lines:
-                continue
+            if not lines or b"\0" in member.head(HEAD_BYTES):
+                continue  # no text: what is cited of it is a row or an entry, and comes with its words
             for block in read_blocks(member.stream):
                 last = block.first_line + len(block.text)
                 for n in lines:
@@ -66,6 +69,8 @@ def with_context(findings: Sequence[Finding], units: Sequence[Unit], *, neighbou
     texts = _read(units, wanted)
 
     def around(e: Evidence) -> Evidence:
+        if e.text and e.event_id is None:
+            return e
         before = tuple(t for n in range(e.line - AROUND, e.line) if (t := texts.get((e.file, n))) is not None)
         after = tuple(t for n in range(e.line + 1, e.line + AROUND + 1) if (t := texts.get((e.file, n))) is not None)
         return replace(e, before=before, after=after, text=e.text or texts.get((e.file, e.line), ""))

@@ -15,6 +15,7 @@ import polars as pl
 from postmortem.analysis.checkpoints import Durable
 from postmortem.analysis.cost_attempt import AttemptSteps, find_durable, read_attempt
 from postmortem.analysis.cost_books import Slack, Work, breach, divide_work, ending_bins, exact, weakest
+from postmortem.analysis.cost_extras import find_advice, with_extras
 from postmortem.analysis.cost_input import Attempt, CostInput, Records, read_records, seconds
 from postmortem.analysis.cost_pace import throughput_loss
 from postmortem.analysis.cost_ratios import effective_time
@@ -75,8 +76,20 @@ def _restart_bins(restart: Restart) -> list[Bin]:
         return []
     waited = restart.restart_s
     return [
-        exact("queue", restart.queue_s, restart.basis, restart.queue_s - restart.unseen_s),
-        exact("restart", waited, restart.basis, waited - restart.sooner_s, waited + restart.unseen_s),
+        exact(
+            "queue",
+            restart.queue_s,
+            restart.basis,
+            restart.queue_s - restart.unseen_s,
+            restart.queue_s + restart.stand_in_s,
+        ),
+        exact(
+            "restart",
+            waited,
+            restart.basis,
+            waited - restart.sooner_s - restart.stand_in_s,
+            waited + restart.unseen_s,
+        ),
     ]
 
 
@@ -102,16 +115,22 @@ def _with_steps(records: Records, inp: CostInput, own: AttemptSteps) -> Loss:
     ending = _ending(inp, attempt, own, pace)
     durable = find_durable(records, attempt, own, inp, lines.last_step + ending.unlogged)
     given = attempt.start if attempt.start is not None else seconds(inp.first_seen)
-    work = divide_work(lines, ending, durable, given)
+    # The first line that is seen is no start: the steps before it were done in the attempt all the same.
+    work = divide_work(lines, ending, durable, given if lines.start_t is None else attempt.start)
     start = min(given, work.start) if given is not None else work.start
-    restart = measure_restart(attempt, records.later(), records.steps, durable.at, ending.end.at, _rate(own))
-    slack = Slack((ending.unlogged_hi - ending.unlogged) * pace, lines.resolution_s, max(0.0, inp.clock_slack_s))
+    init_s = work.start - start if attempt.start is not None else 0.0
+    restart = measure_restart(attempt, records.later(), records.steps, durable.at, ending.end.at, _rate(own), init_s)
+    timed = lines.last_t is not None
+    clocks = max(0.0, inp.clock_slack_s) if timed else 0.0
+    slack = Slack((ending.unlogged_hi - ending.unlogged) * pace, lines.resolution_s, clocks)
+    # Without stamps nothing says how far the step under way had come.
+    under_way = pace if inp.is_fault and not timed else 0.0
     # Without a fault, seconds between the last line and a last save that are not whole steps.
     gap = 0.0 if inp.is_fault else max(0.0, ending.onset - ending.last - ending.steps_s - ending.stall_s)
     bins = [
         *_overhead_bins(records, own, work, start, attempt.start is not None),
         *_work_bins(own, work, durable, ending),
-        *ending_bins(ending, inp.is_fault, slack),
+        *ending_bins(ending, inp.is_fault, slack, under_way),
     ]
     if work.other + gap > 0:
         bins.append(exact("other", work.other + gap, "measured"))
@@ -124,8 +143,11 @@ def _with_steps(records: Records, inp: CostInput, own: AttemptSteps) -> Loss:
         throughput_loss=throughput_loss(lines.frame, healthy) if healthy else None,
         notes=tuple(n for n in (*_step_notes(own, ending), *durable.notes, work.note) if n),
     )
-    account = Account(tuple(bins), start, ending, restart, work.less + slack.total, work.more + slack.total)
-    return _assemble(records, inp, account, loss)
+    more = work.more + slack.total + under_way
+    account = Account(tuple(bins), start, ending, restart, work.less + slack.total, more)
+    loss = _assemble(records, inp, account, loss)
+    advice, savings = find_advice(own, loss.bins, restart, inp)
+    return replace(loss, advice=advice, savings=savings)
 
 
 def _without_steps(records: Records, inp: CostInput) -> Loss:
@@ -157,13 +179,14 @@ def _assemble(records: Records, inp: CostInput, account: Account, loss: Loss) ->
     ending, restart = account.ending, account.restart
     bins = (*account.bins, *_restart_bins(restart))
     late = ending.end.latest - ending.end.at + restart.unseen_s
-    totals = add_up(bins, account.less + restart.sooner_s, account.more + late, restart, inp)
+    less = account.less + restart.sooner_s + restart.stand_in_s
+    totals = add_up(bins, less, account.more + late, restart, inp)
     span = ending.end.at - account.start
     productive = sum(b.best_s for b in bins if b.bin == "productive")
     ratios = effective_time(records, inp, account.start, ending.end.at, productive, restart)
     has_productive = any(b.bin == "productive" for b in bins)
     said = (*loss.notes, *_end_notes(records, inp, ending, restart), breach(bins, span))
-    return replace(
+    loss = replace(
         loss,
         bins=bins,
         lost_s=totals.lost,
@@ -177,6 +200,7 @@ def _assemble(records: Records, inp: CostInput, account: Account, loss: Loss) ->
         span_s=span,
         notes=tuple(note for note in said if note),
     )
+    return with_extras(loss, inp)
 
 
 def _step_notes(own: AttemptSteps, ending: Ending) -> list[str]:
@@ -201,5 +225,11 @@ def _end_notes(records: Records, inp: CostInput, ending: Ending, restart: Restar
     if ending.end.basis != "measured":
         notes.append("The end of the job is not in the bundle; the last line seen stands for it.")
     if inp.is_fault and not restart.is_seen:
-        notes.append("The next attempt is not in the bundle: no time to restart is counted.")
+        what = "has no times" if records.later() else "is not in the bundle"
+        notes.append(f"The next attempt {what}: no time to restart is counted.")
+    if restart.stand_in_s > 0:
+        notes.append(
+            "When the next attempt was given its nodes is not in the bundle: as long from there to its first step "
+            "as in this attempt is taken for restart, the rest for queue."
+        )
     return [*notes, *restart.notes]

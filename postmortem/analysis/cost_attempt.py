@@ -63,7 +63,9 @@ def read_attempt(records: Records, attempt: Attempt, inp: CostInput) -> AttemptS
         marked.with_columns(pl.coalesce("d", pl.when(~pl.col("is_marked")).then(pl.col("gap") / pl.col("k"))))
     )
     saves = place_saves(saves, marked, rough.current_s)
-    interval = save_interval(saves, inp.save_interval)
+    interval = save_interval(saves, inp.save_interval) or save_interval(
+        records.saves.filter(pl.col("kind").is_in(["start", "done"])), None
+    )
     saves = blocking_saves(saves, raw)
     marked = mark_lines(raw, saves, records.pauses, interval)
     return AttemptSteps(

@@ -136,8 +136,8 @@ class Slack:
         return self.resolution + self.clocks
 
 
-def ending_bins(ending: Ending, is_fault: bool, slack: Slack) -> list[Bin]:
-    """partial_step, detection, teardown."""
+def ending_bins(ending: Ending, is_fault: bool, slack: Slack, under_way: float = 0.0) -> list[Bin]:
+    """partial_step, detection, teardown; `under_way`: seconds that a step which nothing times may have run."""
     sooner, later = ending.onset - ending.onset_lo, ending.onset_hi - ending.onset
     found = ending.onset_basis if ending.is_detected else weakest((ending.onset_basis, "inferred"))
     step_s = ending.steps_s / ending.unlogged if ending.unlogged else 0.0
@@ -152,9 +152,15 @@ def ending_bins(ending: Ending, is_fault: bool, slack: Slack) -> list[Bin]:
         ]
     partial, detection = ending.partial_s, ending.detected - ending.onset
     partial_lo = partial - sooner - slack.unlogged - slack.resolution
-    partial_hi = partial + later + fewer + slack.resolution
+    partial_hi = partial + later + fewer + slack.resolution + under_way
     return [
         exact("partial_step", partial, ending.onset_basis, partial_lo, partial_hi),
         exact("detection", detection, found, detection - later, detection + sooner),
-        exact("teardown", teardown, ending.end.basis, teardown - slack.clocks, teardown + late + slack.clocks),
+        exact(
+            "teardown",
+            teardown,
+            ending.end.basis,
+            teardown - slack.clocks,
+            teardown + late + slack.clocks,
+        ),
     ]

@@ -36,7 +36,7 @@ class CostInput:
     `is_main` count. `attempts` may have more columns, all optional: `gpus` (GPUs of that allocation),
     `is_released` (false: the nodes stayed allocated, or are paid for, until the next attempt, so the
     queue is paid), `loop_start` (the line that opens the training loop), `first_init` (first
-    `nccl.init_done`).
+    `nccl.init_done`), `first_line` (first line of any rank, where the start is not known).
     `pauses`: when the step loop stood still or waited for something other than a save; columns `kind`
     (eval or data), `step` (the step it follows, may be null), `start`, `end` (either may be null).
     """
@@ -74,6 +74,14 @@ class CostInput:
     watchdog_timeout_s: float | None = None
     price: float | None = None
     """Money per GPU-hour; no money is printed without it."""
+    mtbf_s: float | None = None
+    """Mean time between failures as given."""
+    failures: int = 0
+    failures_in_s: float = 0.0
+    """Attempts of the bundle that failed, and the seconds that all of them ran together."""
+    watts: float | None = None
+    """Power of a busy GPU; set only when energy was asked for."""
+    pue: float = 1.0
 
 
 def seconds(value: datetime | None) -> float | None:
@@ -162,6 +170,7 @@ class Attempt:
     is_released: bool = True
     loop_start: float | None = None
     first_init: float | None = None
+    first_line: float | None = None
 
 
 def attempt_list(attempts: pl.DataFrame, steps: pl.DataFrame) -> list[Attempt]:
@@ -175,6 +184,7 @@ def attempt_list(attempts: pl.DataFrame, steps: pl.DataFrame) -> list[Attempt]:
         _column(attempts, "is_released", pl.Boolean).fill_null(True),
         _seconds(attempts, "loop_start", "loop_start"),
         _seconds(attempts, "first_init", "first_init"),
+        _seconds(attempts, "first_line", "first_line"),
     ).unique("attempt", keep="last", maintain_order=True)
     # A handful of attempts, not log lines: records are easier to follow than columns.
     known = {row[0]: Attempt(*row) for row in rows.iter_rows()}

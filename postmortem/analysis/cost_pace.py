@@ -15,7 +15,8 @@ WINDOW_STEPS = 10
 DEGRADED_RATIO = 1.03
 MIN_HEALTHY_STEPS = 20
 # Below this share of the overall median, the fastest windows are another regime and not luck: a job
-# that was slow for more than half of its life would otherwise be its own yardstick.
+# that was slow for more than half of its life would otherwise be its own yardstick. Less far below,
+# they must lie before the slow ones: what the job did once is its yardstick, a lucky stretch is not.
 FAST_REGIME = 1 / 1.10
 
 
@@ -61,12 +62,16 @@ def _eligible(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _fast_regime(lines: pl.DataFrame, reference: float, window: int) -> float | None:
-    """Median of the fast minority, when most of the run was 10 % or more slower than it at the same work per step."""
-    medians = lines.with_columns(pl.col("d").rolling_median(window, min_samples=window).alias("w"))
+    """Median of the fast minority, when most of the run was slower than it at the same work per step: by 10 %, or later and by 3 %."""
+    medians = lines.with_columns(pl.col("d").rolling_median(window, min_samples=window).alias("w")).with_row_index("n")
     base = medians["w"].drop_nulls().quantile(0.1)
-    if base is None or base >= FAST_REGIME * reference:
+    if base is None or DEGRADED_RATIO * base >= reference:
         return None
-    fast = medians.filter(pl.col("w") <= DEGRADED_RATIO * base)
+    is_fast = pl.col("w") <= DEGRADED_RATIO * base
+    fast, slow = medians.filter(is_fast), medians.filter(~is_fast)
+    slow_before = slow.filter(pl.col("n") < (fast["n"].median() or 0)).height
+    if base >= FAST_REGIME * reference and slow_before > 0.1 * fast.height:
+        return None
     work_fast, work_all = (_median(f["d"] * f["rate"]) for f in (fast, lines))
     if work_fast and work_all and abs(work_fast / work_all - 1) > 0.05:
         return None  # a ramp of the batch size: more work per step, not a slower job
@@ -91,15 +96,15 @@ def measure_pace(lines: pl.DataFrame) -> Pace:
     )
 
 
-def throughput_loss(lines: pl.DataFrame, healthy_s: float) -> float:
-    """1 - healthy / mean step time over the degraded periods; 0 when there was none.
+def slow_period(lines: pl.DataFrame, healthy_s: float) -> pl.DataFrame:
+    """Timed lines of the degraded periods, in order.
 
     A period is a run of windows of ten steps with a median of 1.03 times healthy or more, its fast first
     and last steps cut off: they lie in a window with slow ones and are not slow.
     """
     timed = lines.filter(pl.col("d").is_not_null())
     if not timed.height:
-        return 0.0
+        return timed
     # Warm-up and the steps beside a save are slow for other reasons; they do not open a period by themselves.
     marked = timed.with_columns(
         _in_slow_window(healthy_s, _window(timed)).alias("in_period"),
@@ -107,7 +112,12 @@ def throughput_loss(lines: pl.DataFrame, healthy_s: float) -> float:
     ).with_columns(pl.col("in_period").rle_id().alias("run"))
     slow = pl.col("is_slow").cast(pl.Int64)
     inner = (slow.cum_sum().over("run") > 0) & (slow.cum_sum(reverse=True).over("run") > 0)
-    period = marked.filter(pl.col("in_period") & inner)
+    return marked.filter(pl.col("in_period") & inner)
+
+
+def throughput_loss(lines: pl.DataFrame, healthy_s: float) -> float:
+    """1 - healthy / mean step time over the degraded periods; 0 when there was none."""
+    period = slow_period(lines, healthy_s)
     steps = int(period["k"].sum())
     total = float((period["d"] * period["k"]).sum())
     return max(0.0, 1 - healthy_s * steps / total) if steps and total > 0 else 0.0

@@ -83,7 +83,9 @@ class StepLines:
 
 def _resolution(lines: pl.DataFrame) -> float:
     stamps = lines["t"].drop_nulls()
-    return 1.0 if stamps.len() >= 3 and bool((stamps % 1.0 == 0).all()) else 0.0
+    parts = (stamps % 1.0).unique()
+    # Cut stamps, or those moved to the middle of their second.
+    return 1.0 if stamps.len() >= 3 and parts.len() == 1 and parts[0] in (0.0, 0.5) else 0.0
 
 
 def _within(t: pl.Expr, lo: float | None, hi: float | None) -> pl.Expr:
@@ -216,9 +218,13 @@ def blocking_saves(saves: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
     handed over. The time of a blocking save is end - start, else the duration it prints.
     """
     stamps = lines.filter(pl.col("t").is_not_null()).select(pl.col("t").alias("line_t"))
+    # A stamp in the middle of its second may stand half a second late.
+    margin = 0.5 + 0.5 * _resolution(lines)
     inside = (
         saves.with_row_index("n")
-        .join_where(stamps, pl.col("line_t") > pl.col("start") + 0.5, pl.col("line_t") < pl.col("done") - 0.5)["n"]
+        .join_where(stamps, pl.col("line_t") > pl.col("start") + margin, pl.col("line_t") < pl.col("done") - margin)[
+            "n"
+        ]
         .unique()
     )
     handed_over = pl.col("staged") - pl.col("start")

@@ -64,14 +64,17 @@ class Last:
 
 
 def attempt_end(inp: CostInput, attempt: Attempt, last: float | None) -> End | None:
-    """End of the allocation; without an end line the last thing seen, or later by what a watchdog waits."""
+    """End of the allocation; without an end line the last thing seen, or later by what a watchdog or a grace period waits."""
     if attempt.finish is not None:
         end = max(attempt.finish, last) if last is not None else attempt.finish
         return End(end, end, "measured")
     seen = [t for t in (seconds(inp.last_seen), seconds(inp.detected), seconds(inp.onset), last) if t is not None]
     if not seen:
         return None
-    return End(max(seen), max(seen) + max(0.0, inp.watchdog_timeout_s or 0.0), "inferred")
+    shown, wait = max(seen), max(0.0, inp.watchdog_timeout_s or 0.0)
+    # A job that was stopped is killed when its grace after the request is over.
+    asked = None if inp.is_fault else seconds(inp.detected)
+    return End(shown, max(shown, asked + wait) if asked is not None else shown + wait, "inferred")
 
 
 def known_detection(inp: CostInput, end: float) -> float:

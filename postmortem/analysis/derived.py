@@ -31,6 +31,9 @@ class Derived:
     places: tuple[tuple[str, int], ...] = ()
     ranks: tuple[SlowRank, ...] = field(default=())
     queue_pairs: tuple[SlowQueuePair, ...] = field(default=())
+    shown: tuple[tuple[str, int, str], ...] = ()
+    """(file, entry, what it says) of files that have no lines to quote."""
+    collect: tuple[str, ...] = ()
 
 
 def table_rows(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any] | None = None) -> list[dict[str, Any]]:
@@ -89,63 +92,6 @@ def slow_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
     )
 
 
-def slow_queue_pairs(con: duckdb.DuckDBPyConnection) -> Derived | None:
-    """Queue pairs with a long tail; the worst is the culprit, joined to rank, HCA and port through its process."""
-    rows = table_rows(
-        con,
-        """
-        SELECT q.* REPLACE (coalesce(q.host, r.host) AS host), d.dev AS dev_name, d.port, d.file AS dev_file, d.line AS dev_line, r.rank AS own_rank, r.gpu, r.node
-        FROM slow_qps q LEFT JOIN ranks r ON (q.rank IS NOT NULL AND r.rank = q.rank) OR (q.rank IS NULL AND r.host = q.host AND r.pid = q.pid)
-        LEFT JOIN process_devs d ON d.host = coalesce(q.host, r.host) AND d.pid = coalesce(r.pid, q.pid) AND d.idx::VARCHAR = q.dev
-        ORDER BY q.p99_us DESC, q.file, q.qpn""",
-    )
-    if not rows or len(rows) > 8:
-        return None
-    pairs = tuple(
-        SlowQueuePair(
-            r["host"],
-            r["dev_name"] or r["dev"],
-            int(r["qpn"]),
-            r["peer"],
-            round(r["p50_us"], 2),
-            round(r["p99_us"], 2),
-            int(r["samples"]),
-            0.9,
-        )
-        for r in rows
-    )
-    worst = rows[0]
-    node, pod = _node(con, worst["host"])
-    dev = worst["dev_name"] or worst["dev"]
-    port = table_rows(
-        con, "SELECT switch, port FROM ports WHERE host = ? AND dev = ? ORDER BY switch, port LIMIT 1", [node, dev]
-    )
-    rank = worst["own_rank"] if worst["own_rank"] is not None else worst["rank"]
-    nic = table_rows(con, "SELECT ifname, pci FROM nics WHERE host = ? AND dev = ? LIMIT 1", [node, dev])
-    culprit = Culprit(
-        host=node,
-        pod=pod,
-        gpu=worst["gpu"],
-        rank=rank,
-        ranks=(rank,) if rank is not None else (),
-        pid=worst["pid"],
-        dev=dev,
-        qpn=int(worst["qpn"]),
-        pci=nic[0]["pci"] if nic else None,
-        ifname=nic[0]["ifname"] if nic else None,
-        switch=port[0]["switch"] if port else None,
-        switch_port=port[0]["port"] if port else None,
-    )
-    return Derived(
-        "qp_straggler",
-        0.9,
-        culprit,
-        f"Queue pair {worst['qpn']} of {dev} on {node}: 99 % of its requests took up to {worst['p99_us']:.0f} µs while its peers stay far below.",
-        places=tuple((r["file"], int(r["line"])) for r in rows[:4] if r["line"] is not None),
-        queue_pairs=pairs,
-    )
-
-
 def _minority(votes: list[dict[str, Any]]) -> tuple[list[int], Any] | None:
     """Ranks whose signature differs from that of more than half; None when all agree or none has a majority."""
     counts = Counter(v["signature"] for v in votes)
@@ -182,10 +128,16 @@ def mismatch(con: duckdb.DuckDBPyConnection) -> Derived | None:
     for votes in recorder.values():
         found = _minority(votes)
         if found and found[0]:
-            return _mismatch(
-                con, found[0], (), tuple((v["file"], int(v["line"])) for v in votes if v["rank"] in found[0])[:3]
-            )
+            guilty, usual = found
+            shown = [(v, "most others: " + usual) for v in votes if v["rank"] in guilty][:3]
+            shown += [(v, "like most") for v in votes if v["rank"] not in guilty][:1]
+            return _mismatch(con, guilty, (), tuple((v["file"], int(v["line"]), _vote(v, why)) for v, why in shown))
     return _fingerprints(con)
+
+
+def _vote(v: dict[str, Any], why: str) -> str:
+    """An entry of a flight recorder in words."""
+    return f"rank {v['rank']} in group {v['pg']}: collective {v['seq']} is {v['signature']} ({why})"
 
 
 def _fingerprints(con: duckdb.DuckDBPyConnection) -> Derived | None:
@@ -208,7 +160,7 @@ def _fingerprints(con: duckdb.DuckDBPyConnection) -> Derived | None:
 
 
 def _mismatch(
-    con: duckdb.DuckDBPyConnection, guilty: list[int], events: tuple[int, ...], places: tuple[tuple[str, int], ...]
+    con: duckdb.DuckDBPyConnection, guilty: list[int], events: tuple[int, ...], shown: tuple[tuple[str, int, str], ...]
 ) -> Derived:
     about = table_rows(con, "SELECT node, host, gpu, pci FROM ranks WHERE rank = ?", [guilty[0]])
     one = about[0] if about and len(guilty) == 1 else {}
@@ -223,7 +175,7 @@ def _mismatch(
         f"Rank{'s' if len(guilty) > 1 else ''} {named} called another collective than all others.",
         None,
         events,
-        places,
+        shown=shown,
     )
 
 

@@ -7,7 +7,7 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Final
 
-from postmortem.analysis.candidates import WEIGHTS
+from postmortem.analysis.confidence import WEIGHTS
 from postmortem.analysis.model import WORDS
 from postmortem.analysis.signs import Symptom, load_symptoms
 from postmortem.schema import CAUSES
@@ -99,6 +99,8 @@ def _cause(name: str, about: dict[str, Any], symptoms: list[Symptom]) -> str:
         lines += ["| events | only where | tier | weight |", "| --- | --- | --- | --- |", *map(_symptom, symptoms), ""]
     if name in NOTES:
         lines += [NOTES[name], ""]
+    if about.get("sources"):
+        lines += ["Sources: " + "; ".join(about["sources"]) + ".", ""]
     return "\n".join(lines)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from postmortem.analysis.model_slow import Congestion, QueuePairs, TraceView
+
 Role = Literal["cause", "link", "effect", "context"]
 Basis = Literal["measured", "inferred", "assumed"]
 Outcome = Literal["crashed", "hung", "slow", "cancelled", "completed", "unknown"]
@@ -168,13 +170,18 @@ class Survived:
 
 @dataclass(frozen=True, slots=True)
 class SlowRank:
-    """A rank slower than its peers."""
+    """A rank slower than its peers.
+
+    `slowdown`: how many times as long the job's steps are for it, where a trace tells; else its own time over that of its
+    peers. `own_ratio`: its own work (or transfers) over that of its peers, where a trace tells.
+    """
 
     rank: int
     slowdown: float
     since_step: int | None
     kind: Literal["compute", "network", "unknown"]
     confidence: float
+    own_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,11 @@ class SlowQueuePair:
     p99_us: float
     samples: int
     confidence: float
+    port: str | None = None
+    rank: int | None = None
+    windows: int | None = None
+    switch: str | None = None
+    switch_port: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +225,46 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """How often to save (lost_compute.md section 8). Seconds; `tau_s` is from the end of one save to the start of the next.
+
+    `now_s`: the present interval from save to save. Overheads and ETTRs are shares of time expected at the advised and the present interval.
+    """
+
+    tau_s: Span
+    tau_steps: int
+    young_s: float
+    daly_s: float
+    availability_s: float
+    floor_s: float
+    save_stall_s: float
+    save_lag_s: float
+    mtbf_s: Span
+    mtbf_basis: Basis
+    mtbf_source: str
+    overhead: float
+    ettr: float
+    conditions: tuple[str, ...]
+    now_s: float | None = None
+    now_overhead: float | None = None
+    now_ettr: float | None = None
+    is_near: bool | None = None
+    """The present interval is within a factor of 1.5 of the advised one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What would have saved some of the loss: a shorter checkpoint_interval, a detection within a minute, an earlier repair of the straggler."""
+
+    what: Literal["checkpoint_interval", "detection", "straggler"]
+    saved_s: Span
+    gpu_hours: Span | None = None
+    cost: Span | None = None
+    interval_s: float | None = None
+    since_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """What it cost (lost_compute.md). `lost_s` and `gpu_hours` are None when no time is known."""
 
@@ -232,6 +284,16 @@ class Loss:
     idle_gpu_hours: float | None = None
     span_s: float | None = None
     notes: tuple[str, ...] = ()
+    goodput: float | None = None
+    """Durable step time over all time of the partition, queue and restart included."""
+    tax_gpu_hours: float | None = None
+    save_gpu_hours: float | None = None
+    """The price of running, beside the loss: excess of slow steps, and stalls of saves."""
+    energy_kwh: Span | None = None
+    """Of what was lost; only when asked for."""
+    watts: float | None = None
+    advice: Advice | None = None
+    savings: tuple[Saving, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +331,11 @@ class Analysis:
     survived: tuple[Survived, ...] = ()
     slow_ranks: tuple[SlowRank, ...] = ()
     slow_queue_pairs: tuple[SlowQueuePair, ...] = ()
+    traces: tuple[TraceView, ...] = ()
+    queue_pairs: QueuePairs = field(default_factory=QueuePairs)
+    congestion: tuple[Congestion, ...] = ()
+    to_name_a_rank: tuple[str, ...] = ()
+    """What to collect where the job was slow and nothing in the bundle tells which rank."""
     loss: Loss = field(default_factory=Loss)
     coverage: Coverage = field(default_factory=Coverage)
     clocks: tuple[Clock, ...] = ()

@@ -7,13 +7,19 @@ from dataclasses import asdict
 
 import duckdb
 
-from postmortem.analysis.bill import bill, fill_attempts, job_gpus, world_size
+from postmortem.analysis.bill import Asked, bill, fill_attempts, job_gpus, world_size
 from postmortem.analysis.candidates import load_candidates, load_edges, score
 from postmortem.analysis.clocks import align, fill_clocks
-from postmortem.analysis.derived import mismatch, slow_queue_pairs, slow_ranks
+from postmortem.analysis.congestion import join_congestion
+from postmortem.analysis.derived import mismatch, slow_ranks
+from postmortem.analysis.hangs import hang
 from postmortem.analysis.hops import with_hops
+from postmortem.analysis.late_ranks import SLOWING, late_ranks, to_name_a_rank
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss, Outcome
+from postmortem.analysis.queue_pairs import measure_queue_pairs, with_lost_throughput
+from postmortem.analysis.rivals import in_order
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
+from postmortem.analysis.stragglers import explained_by_traces, read_traces, slow_workers, taxed
 from postmortem.analysis.training import broken_numbers, unfinished_preparation, unfinished_save
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
@@ -29,7 +35,9 @@ def run_sql(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute(sql)
 
 
-def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = None) -> Analysis:
+def analyse(
+    con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = None, asked: Asked | None = None
+) -> Analysis:
     """The answer for the incident whose tables `settle` has filled in `con`; fills all other public tables."""
     create_macros(con)
     _list_nodes(con)
@@ -49,20 +57,23 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
     sources = {r[0] for r in con.execute("SELECT DISTINCT source FROM events").fetchall()}
     scored = score(load_candidates(con), edges, times, sources)
     end = ending(con, times, scored)
+    traces = read_traces(con)
+    slow_pairs, queue_pairs = measure_queue_pairs(con)
     computed = (
         mismatch(con),
-        slow_queue_pairs(con),
-        slow_ranks(con),
+        hang(con),
+        slow_pairs,
+        slow_workers(con, traces) or slow_ranks(con) or late_ranks(con),
         broken_numbers(con, times),
         unfinished_preparation(con, times),
         unfinished_save(con, times),
     )
     derived = [d for d in computed if d is not None]
-    found = with_derived(con, findings(con, scored, edges, times, end), derived, end)
+    found = list(in_order(with_derived(con, findings(con, scored, edges, times, end), derived, end)))
     found = with_hops(con, found, times.attempt)
-    verdict = decide(found, end)
+    verdict = explained_by_traces(decide(found, end), traces, has_failure=times.has_failure)
     fill_attempts(con, times, end)
-    loss = bill(con, times, end, found[0] if found else None, price)
+    loss = taxed(bill(con, times, end, found[0] if found else None, price, asked), traces)
     _store(con, found, loss)
     return Analysis(
         bundle=bundle,
@@ -73,6 +84,15 @@ def analyse(con: duckdb.DuckDBPyConnection, bundle: str, price: float | None = N
         loss=loss,
         slow_ranks=tuple(r for d in derived for r in d.ranks),
         slow_queue_pairs=tuple(q for d in derived for q in d.queue_pairs),
+        traces=tuple(t.view for t in traces),
+        queue_pairs=with_lost_throughput(queue_pairs, loss),
+        congestion=join_congestion(con),
+        to_name_a_rank=to_name_a_rank(
+            con,
+            loss,
+            is_named=verdict.cause in SLOWING or any(d.ranks or d.queue_pairs for d in derived),
+            has_traces=bool(traces),
+        ),
         coverage=_coverage(con, sources),
         clocks=_clocks(con),
         detected=times.detected,
@@ -101,7 +121,12 @@ def _job(con: duckdb.DuckDBPyConnection, times: JobTimes, outcome: Outcome) -> J
     gpus, low, high = job_gpus(con)
     hosts = con.execute("SELECT count(*) FROM job_nodes").fetchone()
     step = con.execute("SELECT max(step) FROM steps WHERE is_main AND attempt = ?", [times.attempt]).fetchone()
-    name = con.execute("SELECT max(job_id) FROM events WHERE source = 'scheduler' AND job_id IS NOT NULL").fetchone()
+    name = con.execute(
+        """
+        SELECT coalesce(max(job_id) FILTER (event = 'job.start' AND coalesce(ts_aligned, ts) = ?), max(job_id)) FROM events
+        WHERE source = 'scheduler' AND job_id IS NOT NULL""",
+        [times.start],
+    ).fetchone()
     frame = con.execute("""
         SELECT CASE WHEN regexp_matches(text, 'elapsed time per iteration') THEN 'megatron' WHEN regexp_matches(text, 'tps: .*tflops|\\[titan\\]') THEN 'torchtitan'
           WHEN regexp_matches(text, 'iter time \\(s\\)|\\[deepspeed|RunningAvgSamplesPerSec') THEN 'deepspeed' WHEN regexp_matches(text, 'completed step: ') THEN 'maxtext'

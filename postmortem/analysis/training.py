@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from postmortem.analysis.windows import JobTimes
 
 BEFORE: Final = 20
 """Steps that a step's loss and gradient norm are held against."""
+HOLE: Final = 50
+"""So many usual distances between printed steps are a hole: what stands on its two sides is not compared."""
 USUAL_LIMITS_S: Final = (600.0, 1800.0, 3600.0)
 """Time limits of a barrier that nobody changed: of PyTorch now and before 2.2, and the round one that people set."""
 
@@ -29,11 +32,22 @@ def _is_spike(loss: float, norm: float | None, losses: Sequence[float], norms: S
     return norm > 5 * max(median(norms), 1e-9)
 
 
-def _spike(steps: list[dict[str, Any]]) -> int | None:
+def _beginnings(steps: list[dict[str, Any]]) -> list[int]:
+    """Per step the index of the first one that it can be compared with: of the same run, no hole in between."""
+    usual = median([b["step"] - a["step"] for a, b in pairwise(steps)] or [1])
+    out: list[int] = []
+    for i, step in enumerate(steps):
+        last = steps[i - 1] if i else step
+        whole = step["total_steps"] == last["total_steps"] and step["step"] - last["step"] <= HOLE * max(usual, 1)
+        out.append(out[-1] if out and whole else i)
+    return out
+
+
+def _spike(steps: list[dict[str, Any]], begins: Sequence[int]) -> int | None:
     """Index of the first step whose numbers come apart; None when none do."""
     for i in range(3, len(steps)):
         loss = steps[i]["loss"]
-        before = steps[max(0, i - BEFORE) : i]
+        before = steps[max(begins[i], i - BEFORE) : i]
         losses = [s["loss"] for s in before if s["loss"] is not None]
         norms = [s["grad_norm"] for s in before if s["grad_norm"] is not None]
         if loss is not None and len(losses) >= 3 and _is_spike(loss, steps[i]["grad_norm"], losses, norms):
@@ -50,12 +64,13 @@ def broken_numbers(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived |
     """A loss that jumps, vanishes, or whose scale was lowered to nothing; surer when it had not come back by the end."""
     steps = table_rows(
         con,
-        "SELECT step, loss, grad_norm, ts, file, line FROM steps WHERE is_main AND attempt = ? ORDER BY step",
+        "SELECT step, loss, grad_norm, total_steps, ts, file, line FROM steps WHERE is_main AND attempt = ? ORDER BY step",
         [times.attempt],
     )
-    at = _spike(steps)
+    begins = _beginnings(steps)
+    at = _spike(steps, begins)
     if at is not None:
-        losses = [s["loss"] for s in steps[:at] if s["loss"] is not None][-BEFORE:]
+        losses = [s["loss"] for s in steps[begins[at] : at] if s["loss"] is not None][-BEFORE:]
         last = [s["loss"] for s in steps[-5:] if s["loss"] is not None]
         came_back = bool(last) and median(last[-2:]) <= 1.2 * median(losses) and not _vanished(steps)
         far = len(steps) - at
@@ -173,3 +188,17 @@ def unfinished_save(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived 
         row["ts"],
         (int(row["event_id"]),),
     )
+
+
+def slowed_since(con: duckdb.DuckDBPyConnection, when: datetime | None, times: JobTimes) -> bool:
+    """From `when` on the steps took a fifth longer than before it: medians of at least three on each side."""
+    if when is None:
+        return False
+    row = con.execute(
+        """
+        WITH s AS (SELECT ts, step, coalesce(step_time_ms, epoch_ms(ts - lag(ts) OVER w) / nullif(step - lag(step) OVER w, 0)) AS ms
+          FROM steps WHERE is_main AND attempt = ? AND ts IS NOT NULL WINDOW w AS (ORDER BY step))
+        SELECT median(ms) FILTER (ts < ?), count(ms) FILTER (ts < ?), median(ms) FILTER (ts > ?), count(ms) FILTER (ts > ?) FROM s""",
+        [times.attempt, when, when, when, when],
+    ).fetchone()
+    return bool(row and row[1] >= 3 and row[3] >= 3 and row[2] >= 1.2 * row[0])

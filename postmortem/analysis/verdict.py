@@ -8,23 +8,30 @@ from typing import Final
 
 import duckdb
 
-from postmortem.analysis.candidates import Candidate, Edge, chance
+from postmortem.analysis.candidates import LIFECYCLE, Candidate, Edge, is_rival, place_fit
 from postmortem.analysis.clocks import half_width
+from postmortem.analysis.confidence import chance, confidence, standing
 from postmortem.analysis.culprits import find_culprit
 from postmortem.analysis.derived import Derived, absent_ranks
 from postmortem.analysis.evidence import event_rows, gather
+from postmortem.analysis.hangs import hung_ranks
 from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
+from postmortem.analysis.rivals import rivals_of
+from postmortem.analysis.training import slowed_since
 from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
 from postmortem.analysis.wording import collect, describe, next_steps, title
 
 ESTABLISHED: Final = 0.4
-LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
 FORERUNNERS: Final = ("F7", "F9", "F10", "F13", "F16")
 """Rules by which a fault of a part leads to the fault of what hangs on it."""
 OF_THIS_JOB: Final = 0.03
 """Below: before the job, after it, or on another machine; not even a possibility."""
 SLOW: Final = frozenset({"qp_straggler", "rank_straggler"})
 MAX_FINDINGS: Final = 5
+NEAR: Final = 0.2
+"""A sign weaker than this casts no doubt on another."""
+IN_PEACE: Final = 0.4
+"""What is left of a finding's confidence where the job ended as planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +84,21 @@ def _ended_first(life: tuple[int, datetime | None, bool], times: JobTimes) -> bo
     return when <= times.detected + timedelta(seconds=SKEW_S)
 
 
+# A trainer's last word, unless its own file goes on: with steps of a further run, with a fault, with a stop. A scheduler's is final.
+_DONE: Final = """
+    SELECT e.event_id FROM events e WHERE (e.ts IS NULL OR (coalesce(e.ts_aligned, e.ts) >= ? AND coalesce(e.ts_aligned, e.ts) < ?)) AND
+     ((e.event = 'train.end' AND e.severity = 'info' AND NOT regexp_matches(coalesce(e.text, ''), '(?i)SIGTERM|signal')
+       AND NOT EXISTS (FROM events f WHERE f.file = e.file AND f.line > e.line
+         AND (f.event = 'train.step' OR f.event_id IN (SELECT event_id FROM signs WHERE tier <> 'victim' AND weight >= 0.5)))) OR
+      (e.event = 'job.end' AND (upper(e.value) = 'COMPLETED' OR (e.exit_code = 0 AND e.severity = 'info') OR regexp_matches(coalesce(e.text, ''), '(?i)successfully completed|COMPLETED'))))
+    ORDER BY e.event_id LIMIT 1"""
+
+
 def ending(con: duckdb.DuckDBPyConnection, times: JobTimes, scored: list[Candidate]) -> Ending:
     """How the attempt ended, from its last lifecycle row and from what failed before it."""
     after = times.last_progress or datetime(1970, 1, 1)
     before = times.next_start or datetime(2100, 1, 1)
-    done = con.execute(
-        """
-        SELECT event_id FROM events WHERE (ts IS NULL OR (coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?)) AND
-         ((event = 'train.end' AND severity = 'info' AND NOT regexp_matches(coalesce(text, ''), '(?i)SIGTERM|signal')) OR
-          (event = 'job.end' AND (upper(value) = 'COMPLETED' OR (exit_code = 0 AND severity = 'info') OR regexp_matches(coalesce(text, ''), '(?i)successfully completed|COMPLETED'))))
-        ORDER BY event_id LIMIT 1""",
-        [after - timedelta(seconds=60), before],
-    ).fetchone()
+    done = con.execute(_DONE, [after - timedelta(seconds=60), before]).fetchone()
     life = _life(con, after - timedelta(seconds=60), before)
     if done and times.detected is None and not times.has_failure:
         return Ending("completed", int(done[0]))
@@ -125,10 +135,10 @@ def _culprit(con: duckdb.DuckDBPyConnection, best: Candidate, times: JobTimes) -
     culprit = find_culprit(con, best)
     if best.cause not in {"collective_hang", "data_stall"}:
         return culprit
-    absent = absent_ranks(con, times)
+    absent = hung_ranks(con, is_weak=False) or absent_ranks(con, times)
     if best.cause == "collective_hang":
         culprit = Culprit()
-        absent = absent or _named_late(con, best.event_id)
+        absent = absent or _named_late(con, best.event_id) or hung_ranks(con, is_weak=True)
     else:
         row = con.execute(
             "SELECT min(peer) FROM events WHERE event = 'host.storage_stall' AND host = ? AND peer IS NOT NULL",
@@ -167,6 +177,7 @@ def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: 
     """A computed candidate as a finding; lines that are no events get their text when the bundle is read again."""
     rows = event_rows(con, list(d.events), "cause")
     rows += [Evidence(file=f, line=n, text="", role="cause") for f, n in d.places]
+    rows += [Evidence(file=f, line=n, text=said, role="cause") for f, n, said in d.shown]
     return Finding(
         cause=d.cause,
         confidence=round(p, 4),
@@ -177,12 +188,12 @@ def _from_derived(con: duckdb.DuckDBPyConnection, d: Derived, p: float, others: 
         onset_lo=d.onset,
         onset_hi=d.onset,
         chosen_over=tuple(
-            Rival(o.cause, "it does not explain the slowdown" if d.cause in SLOW else "less evidence")
+            Rival(o.cause, "it does not explain the slowdown")
             for o in others[:3]
-            if o.cause != d.cause
+            if d.cause in SLOW and o.cause != d.cause
         ),
         next_steps=next_steps(d.cause, d.culprit),
-        collect=collect(d.cause),
+        collect=(*d.collect, *collect(d.cause)),
     )
 
 
@@ -203,6 +214,9 @@ def with_derived(
         p = d.p
         if d.cause in SLOW:
             p *= 1.0 if end.outcome in {"cancelled", "completed", "unknown"} and firm < 0.6 else 0.4
+        elif d.cause == "collective_hang" and firm >= ESTABLISHED:
+            # Dumps say who was waited for; a fault that was seen says why.
+            p = min(p, 0.8 * firm)
         elif firm > p:
             p *= 0.8
         if d.cause not in SLOW | {"collective_mismatch"} and any(
@@ -213,7 +227,10 @@ def with_derived(
         made = _from_derived(con, d, p, found)
         if made.evidence:
             out.append(made)
-    slow_first = any(f.cause in SLOW and f.confidence >= 0.7 for f in out)
+    # A jam is ahead of the cancel only where it made the steps slow (_ordered).
+    slow_first = any(f.cause in SLOW and f.confidence >= 0.7 for f in out) or any(
+        f.cause == "congestion" for f in found[:1]
+    )
     return sorted(
         out,
         key=lambda f: (
@@ -227,23 +244,21 @@ def findings(
     con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending
 ) -> list[Finding]:
     """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
-    groups = _ordered(_by_cause([c for c in scored if c.p >= 0.12 and c.relevance >= OF_THIS_JOB]), times, end)
+    groups = _ordered(con, _by_cause([c for c in scored if c.p >= 0.12 and c.relevance >= OF_THIS_JOB]), times, end)
     joined = {(e.cause, e.effect) for e in edges} | {(e.effect, e.cause) for e in edges}
     out: list[Finding] = []
     for number, group in enumerate(groups[:MAX_FINDINGS]):
         best = group[0]
-        rivals = [
-            g[0]
-            for i, g in enumerate(groups)
-            if i != number and (best.episode, g[0].episode) not in joined and g[0].episode != best.episode
-        ]
-        rival = max(
-            (r.weight * r.relevance for r in rivals if r.tier != "victim" and r.cause not in LIFECYCLE), default=0.0
-        )
+        rivals = [g[0] for i, g in enumerate(groups) if i != number and is_rival(g[0], best, joined)]
+        rival = max((r.weight * r.relevance for r in rivals), default=0.0)
         features = dict(best.features)
         p = best.p
         if best.cause not in LIFECYCLE:
-            p *= chance({**features, "rival": rival}) / chance(features)
+            scored_p = p * chance({**features, "rival": rival}) / chance(features)
+            might = best.weight * place_fit(best)[0]
+            near = max((r.p for r in rivals if r.weight * r.relevance >= NEAR), default=0.0)
+            features |= {"rival": rival, **standing(scored_p, might, near, best.cause == "collective_hang")}
+            p = confidence(features) * (IN_PEACE if end.outcome == "completed" else 1.0)
         if out:
             p = min(p, out[0].confidence * 0.95)
         culprit = _culprit(con, best, times)
@@ -260,10 +275,10 @@ def findings(
                 onset=begun,
                 onset_lo=begun - spread if begun else None,
                 onset_hi=begun + spread if begun else None,
-                chosen_over=tuple(Rival(o.cause, _why(o, best)) for o in others[:4]),
+                chosen_over=rivals_of(best, others, edges, scored),
                 next_steps=next_steps(best.cause, culprit),
                 collect=collect(best.cause),
-                features=() if best.cause in LIFECYCLE else (*best.features, ("rival", rival)),
+                features=() if best.cause in LIFECYCLE else tuple(sorted(features.items())),
             )
         )
     return [f for f in out if f.evidence]
@@ -320,33 +335,24 @@ def _led_to(group: list[Candidate], scored: list[Candidate], edges: list[Edge]) 
     )
 
 
-def _ordered(groups: list[list[Candidate]], times: JobTimes, end: Ending) -> list[list[Candidate]]:
+def _ordered(
+    con: duckdb.DuckDBPyConnection, groups: list[list[Candidate]], times: JobTimes, end: Ending
+) -> list[list[Candidate]]:
     """Lifecycle causes go first when the job ended by them, and out of the way when something failed before.
 
-    In a job that ended as planned no fault is the cause of an end; what was there is kept as a possibility only.
+    A job that congestion slowed down and that was then stopped by hand died of the congestion (A6). In a job that ended as planned no fault is the cause of an end; what was there is kept as a possibility only.
     """
     life = [g for g in groups if g[0].cause in LIFECYCLE]
     rest = [g for g in groups if g[0].cause not in LIFECYCLE]
+    jam = [
+        g for g in rest if g[0].cause == "congestion" and g[0].p >= ESTABLISHED and slowed_since(con, g[0].first, times)
+    ]
     if end.outcome == "cancelled":
-        return life + rest
+        return [*jam, *life, *(g for g in rest if g not in jam)]
     if end.outcome == "completed":
-        return [[replace(c, p=c.p * 0.4) for c in g] for g in rest if g[0].tier != "victim"]
+        return [g for g in rest if g[0].tier != "victim"]
     weak = [[replace(c, p=c.p * 0.3) for c in g] for g in life]
     return sorted(rest + weak, key=lambda g: (-g[0].p, g[0].first or datetime.max))
-
-
-def _why(loser: Candidate, winner: Candidate) -> str:
-    """Why a rival lost, in a few words."""
-    explained = dict(loser.features).get("explained", 0.0)
-    if loser.why_not:
-        return loser.why_not
-    if explained > 0.3:
-        return "it follows from an earlier fault"
-    if loser.tier in {"victim"}:
-        return "it only says that somebody else was late or gone"
-    if loser.first and winner.first and loser.first > winner.first + timedelta(seconds=SKEW_S):
-        return "it came later"
-    return "less evidence"
 
 
 def _sentence(c: Candidate, culprit: Culprit, times: JobTimes) -> str:

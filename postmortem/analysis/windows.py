@@ -8,6 +8,8 @@ from typing import Final
 
 import duckdb
 
+from postmortem.analysis.allocation import find_allocation
+
 FAILURES: Final = (
     "nccl.ib_completion_error",
     "nccl.remote_closed",
@@ -54,6 +56,9 @@ class JobTimes:
     watchdog_s: float
     next_start: datetime | None
     has_failure: bool
+    is_start_stated: bool = False
+    is_end_stated: bool = False
+    """The scheduler states start and end; else they are the first and last line of any rank."""
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
@@ -155,11 +160,16 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
             FROM steps WHERE is_main AND attempt = ?)""",
             [attempt],
         )[0]
-    start, end = _span(con, last, following)
+    first, earlier = _one(
+        con,
+        "SELECT min(ts) FILTER (attempt = ?), max(ts) FILTER (attempt < ?) FROM steps WHERE is_main",
+        [attempt, attempt],
+    )
+    allocation = find_allocation(con, _when(earlier), _when(first), last, following)
     return JobTimes(
         attempt=attempt,
-        start=start,
-        end=end,
+        start=allocation.start,
+        end=allocation.end,
         last_progress=last,
         detected=first_fail,
         watchdog_onset=_when(watchdog[0]),
@@ -169,41 +179,6 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
         watchdog_s=float(watchdog[1]) if isinstance(watchdog[1], (int, float)) else DEFAULT_WATCHDOG_S,
         next_start=following,
         has_failure=any_fail,
+        is_start_stated=allocation.is_start_stated,
+        is_end_stated=allocation.is_end_stated,
     )
-
-
-def _span(
-    con: duckdb.DuckDBPyConnection, last: datetime | None, following: datetime | None
-) -> tuple[datetime | None, datetime | None]:
-    """Start and end of the allocation of that attempt: the scheduler's lines, else the first and last line of any rank."""
-    limit = last or following or datetime(2100, 1, 1)
-    starts = _one(
-        con,
-        """
-        WITH s AS (SELECT coalesce(ts_aligned, ts) AS ts FROM events WHERE event = 'job.start' AND coalesce(ts_aligned, ts) <= ? UNION ALL SELECT min(ts) FROM facts WHERE fact = 'pod.node' AND ts <= ?)
-        SELECT min(ts) FROM s WHERE ts >= (SELECT max(ts) FROM s) - INTERVAL 10 SECOND""",
-        [limit, limit],
-    )[0]
-    ends = _one(
-        con,
-        """
-        SELECT min(coalesce(ts_aligned, ts)) FROM events WHERE event = 'job.end' AND source = 'scheduler' AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""",
-        [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)],
-    )[0]
-    seen = _one(
-        con,
-        """
-        SELECT min(coalesce(ts_aligned, ts)), max(coalesce(ts_aligned, ts)) FROM events WHERE source IN ('trainer', 'torch', 'nccl') AND (? IS NULL OR coalesce(ts_aligned, ts) < ?)""",
-        [following, following],
-    )
-    if ends is None:
-        later = _one(
-            con,
-            """
-            SELECT max(coalesce(ts_aligned, ts)) FROM events WHERE source = 'scheduler' AND event IN ('job.cancelled', 'job.timeout', 'job.preempted', 'job.node_fail', 'process.exit')
-              AND coalesce(ts_aligned, ts) >= ? AND coalesce(ts_aligned, ts) < ?""",
-            [last or datetime(1970, 1, 1), following or datetime(2100, 1, 1)],
-        )[0]
-        tail = [t for t in (_when(seen[1]), _when(later)) if t]
-        ends = max(tail) if tail else None
-    return _when(starts) or _when(seen[0]), _when(ends)

@@ -6,7 +6,8 @@ from postmortem.bundle.hosts import HostHint, host_hint, host_hints
 from postmortem.bundle.limits import Limits
 from postmortem.bundle.model import Member, Plan, Problem, Unit
 from postmortem.bundle.ranks import rank_hint
-from postmortem.bundle.reading import open_unit
+from postmortem.bundle.reading import open_unit, open_units
+from postmortem.bundle.remote import base_name, is_url
 from postmortem.bundle.streams import MemberStream
 from postmortem.bundle.walk import plan
 
@@ -18,9 +19,12 @@ __all__ = [
     "Plan",
     "Problem",
     "Unit",
+    "base_name",
     "host_hint",
     "host_hints",
+    "is_url",
     "open_unit",
+    "open_units",
     "plan",
     "rank_hint",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
 from postmortem.bundle.codecs import GZIP_MAGIC, MAX_OUTPUT_BYTES, InflateDecoder, PushSource
 from postmortem.bundle.limits import Meter
 from postmortem.bundle.streams import CHUNK_BYTES, FileSource, Source
 
-try:
-    from isal import isal_zlib
-except ImportError:
-    isal_zlib = None
+isal_zlib: Final[Any] = import_module("isal.isal_zlib") if find_spec("isal") is not None else None
 
 
 def gzip_file_source(file: FileSource, meter: Meter) -> Source:

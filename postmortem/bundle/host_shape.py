@@ -6,18 +6,19 @@ import re
 from enum import IntEnum
 
 from postmortem.bundle.host_words import GPU_MODELS, JOB_WORDS, MACHINE_WORDS, NEVER_WORDS, POD_WORDS
+from postmortem.patterns import later
 
-_TOKEN = re.compile(r"^[a-z](?:[a-z0-9.-]*[a-z0-9])?$")
-_SEGMENT = re.compile(r"^(?P<word>[a-z]*)(?P<number>[0-9]*)(?P<tail>[a-z0-9]*)$")
-_ADDRESS = re.compile(r"^ip-[0-9]{1,3}-[0-9]{1,3}-[0-9]{1,3}-[0-9]{1,3}$")
-_INSTANCE = re.compile(r"^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$")
-_DATE = re.compile(r"20[0-9]{2}-?[01][0-9]-?[0-3][0-9]")
-_VERSION = re.compile(r"(?:^|[.-])v?[0-9]+\.[0-9]+")
-_LAST_NUMBER = re.compile(r"[0-9][a-z]?$")
-_POD = re.compile(r"-(?:worker|master|launcher)-[0-9]+$")
-_GLUED = re.compile(r"^[a-z]{2,}[0-9]{2,}[a-z]?$")
-_LOOSE = re.compile(r"^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$")
-_SMALL_GPU = re.compile(r"^gpu-?[0-9]$")
+_TOKEN = later(r"^[a-z](?:[a-z0-9.-]*[a-z0-9])?$")
+_SEGMENT = later(r"^(?P<word>[a-z]*)(?P<number>[0-9]*)(?P<tail>[a-z0-9]*)$")
+_ADDRESS = later(r"^ip-[0-9]{1,3}-[0-9]{1,3}-[0-9]{1,3}-[0-9]{1,3}$")
+_INSTANCE = later(r"^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$")
+_DATE = later(r"20[0-9]{2}-?[01][0-9]-?[0-3][0-9]")
+_VERSION = later(r"(?:^|[.-])v?[0-9]+\.[0-9]+")
+_LAST_NUMBER = later(r"[0-9][a-z]?$")
+_POD = later(r"-(?:worker|master|launcher)-[0-9]+$")
+_GLUED = later(r"^[a-z]{2,}[0-9]{2,}[a-z]?$")
+_LOOSE = later(r"^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$")
+_SMALL_GPU = later(r"^gpu-?[0-9]$")
 _MIN_WORD = 4
 
 

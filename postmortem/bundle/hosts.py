@@ -23,23 +23,24 @@ from postmortem.bundle.host_words import (
     WEAK_KINDS,
 )
 from postmortem.bundle.names import ARCHIVE_SEPARATOR
+from postmortem.patterns import later
 
-_EXTENSION = re.compile(
+_EXTENSION = later(
     r"\.(?:log|txt|out|err|json|jsonl|ndjson|csv|tsv|dump|html|xml|ya?ml|pkl|pickle|trace"
     r"|gz|zst|xz|bz2|tgz|tbz2|txz|tar|zip|old|bak|orig|lldp|[0-9]{1,3}|20[0-9]{6}(?:[0-9]{2,6})?)$",
     re.IGNORECASE,
 )
-_DATE = re.compile(r"[-_.]20[0-9]{2}[-_.]?[01][0-9][-_.]?[0-3][0-9](?:[-_.T]?[0-9]{2,6}Z?)*$")
-_SOSREPORT = re.compile(
+_DATE = later(r"[-_.]20[0-9]{2}[-_.]?[01][0-9][-_.]?[0-3][0-9](?:[-_.T]?[0-9]{2,6}Z?)*$")
+_SOSREPORT = later(
     r"^(?:sosreport|sos)-(?P<host>.+?)(?:[-.][0-9]{7,10})?"
     r"-(?:20[0-9]{2}-[0-9]{2}-[0-9]{2}-[a-z]{7}|20[0-9]{12})(?:-obfuscated)?$"
 )
 # sonic_dump_leaf-3_20260304_050607 (SONiC's `show techsupport`), cl_support_leaf-3_20260304_050607 (Cumulus).
-_SWITCH_DUMP = re.compile(r"^(?:sonic_dump|cl_support)_+(?P<host>.+?)_20[0-9]{6}_[0-9]{6}$")
-_NCCL_DEBUG_FILE = re.compile(r"^(?:nccl|rccl)[._](?P<host>[A-Za-z][A-Za-z0-9.-]*)[._][0-9]+$")
-_COMMAND_OUTPUT = re.compile(r"^(?P<host>.+?)[-_.](?:show|display|get)[-_][a-z0-9_-]+$", re.IGNORECASE)
-_PID = re.compile(r"-[0-9]{2,}$")
-_IPV4 = re.compile(r"^(?:[0-9]{1,3}\.){3}[0-9]{1,3}$")
+_SWITCH_DUMP = later(r"^(?:sonic_dump|cl_support)_+(?P<host>.+?)_20[0-9]{6}_[0-9]{6}$")
+_NCCL_DEBUG_FILE = later(r"^(?:nccl|rccl)[._](?P<host>[A-Za-z][A-Za-z0-9.-]*)[._][0-9]+$")
+_COMMAND_OUTPUT = later(r"^(?P<host>.+?)[-_.](?:show|display|get)[-_][a-z0-9_-]+$", re.IGNORECASE)
+_PID = later(r"-[0-9]{2,}$")
+_IPV4 = later(r"^(?:[0-9]{1,3}\.){3}[0-9]{1,3}$")
 
 
 @dataclass(frozen=True, slots=True)

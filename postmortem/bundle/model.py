@@ -9,7 +9,7 @@ from postmortem.bundle.streams import MemberStream
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One file on disk, which a worker reads from begin to end.
+    """One file on disk or of a store, which a worker reads from begin to end; `fs_path` is a path or a URL.
 
     `name` is the path inside the bundle with `/`; it is empty for an archive that is the whole bundle, whose members
     are then called by their inner paths alone.
@@ -19,6 +19,8 @@ class Unit:
     name: str
     size: int
     is_archive: bool
+    mtime: float | None = None
+    """Seconds since 1970 UTC where a listing told it; of a file on disk it is read when the file is opened."""
 
 
 @dataclass(frozen=True, slots=True)

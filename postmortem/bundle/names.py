@@ -37,6 +37,8 @@ class UniqueNames:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
+        self.renamed = 0
+        """How many names were not the first of their kind."""
 
     def unique(self, name: str) -> str:
         """`name`, or `name (n)` with the first free n."""
@@ -47,5 +49,6 @@ class UniqueNames:
             count += 1
         if result != name:
             self._next[name] = count
+            self.renamed += 1
         self._taken.add(result)
         return result

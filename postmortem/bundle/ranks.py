@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from postmortem.bundle.names import ARCHIVE_SEPARATOR
+from postmortem.patterns import later
 
 _MAX_RANK = 10_000_000
 
 _FILE_PATTERNS = (
     # rank_00003.log, rank3.out, nccl_trace_rank_12. Not local_rank0, node_rank1, rank0-7, rank_0_to_7.
-    re.compile(
+    later(
         r"(?<![a-z])(?<!local[_.-])(?<!node[_.-])(?<!group[_.-])rank[_.-]?([0-9]+)"
         r"(?![0-9a-z])(?!-[0-9]{1,5}(?![0-9]))(?![_.-]to[_.-]?(?:rank)?[0-9])"
     ),
     # A flight recorder's dump without the word: <prefix>_dump_12.
-    re.compile(r"(?<![a-z])dump[_.-]([0-9]+)(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$"),
+    later(r"(?<![a-z])dump[_.-]([0-9]+)(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$"),
 )
-_FOLDER_PATTERN = re.compile(r"^(?:global[_.-]?)?rank[_.-]?([0-9]+)$")
+_FOLDER_PATTERN = later(r"^(?:global[_.-]?)?rank[_.-]?([0-9]+)$")
 
 
 def rank_hint(name: str) -> int | None:

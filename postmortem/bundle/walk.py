@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from postmortem.bundle.model import Plan, Problem, Unit
 from postmortem.bundle.names import UniqueNames, sanitise
 from postmortem.bundle.reading import looks_like_archive
+from postmortem.bundle.remote import base_name, is_url, list_units, path_parts, shown
 from postmortem.bundle.streams import describe
 from postmortem.errors import UsageError
 
@@ -22,11 +24,11 @@ _KINDS = (
 )
 
 
-def plan(paths: Sequence[Path]) -> Plan:
-    """The units below `paths`, ordered by name.
+def plan(paths: Sequence[Path | str]) -> Plan:
+    """The units below `paths`, ordered by name; a string may be a URL that fsspec knows.
 
     Names are relative to the one folder given; several paths are told apart by their last part, or by as many more as
-    it takes. Raises UsageError for no path at all and for one that does not exist.
+    it takes. Raises UsageError for no path at all, for one that does not exist and for a store that cannot be asked.
     """
     if not paths:
         raise UsageError("no bundle was given: name a folder, a file or an archive")
@@ -40,7 +42,11 @@ def plan(paths: Sequence[Path]) -> Plan:
     return walk.result()
 
 
-def _resolve(path: Path) -> str:
+def _resolve(path: Path | str) -> str:
+    if isinstance(path, str) and is_url(path):
+        if not path.lower().startswith("file://"):
+            return path
+        path = unquote(path[len("file://") :])
     try:
         return os.path.realpath(path, strict=True)
     except (OSError, ValueError) as error:
@@ -49,7 +55,7 @@ def _resolve(path: Path) -> str:
 
 def _prefixes(roots: Sequence[str]) -> list[str]:
     """The shortest ends of `roots`, one length for all that share a last part, which tell them apart."""
-    parts = [Path(root).parts[1:] or ("root",) for root in roots]
+    parts = [path_parts(root) if is_url(root) else Path(root).parts[1:] or ("root",) for root in roots]
     prefixes = []
     for own in parts:
         alike = [other for other in parts if other[-1] == own[-1] and other != own]
@@ -70,6 +76,9 @@ class _Walk:
 
     def add_only(self, root: str) -> None:
         """The bundle is `root` alone: names are relative to it, and an archive's are the inner paths."""
+        if is_url(root):
+            self._add_url(root, "")
+            return
         if os.path.isdir(root):  # noqa: PTH112 - paths may hold bytes that are no text
             self._add_folder(root, "")
             return
@@ -81,6 +90,9 @@ class _Walk:
 
     def add(self, path: str, name: str) -> None:
         """A file or a folder with all below it, called `name`."""
+        if is_url(path):
+            self._add_url(path, name)
+            return
         try:
             status = os.lstat(path)
             if stat.S_ISLNK(status.st_mode):
@@ -101,9 +113,22 @@ class _Walk:
         names = UniqueNames()
         for unit in sorted(self.found.values(), key=lambda unit: (sanitise(unit.name), unit.name)):
             name = names.unique(sanitise(unit.name)) if unit.name else ""
-            units.append(Unit(unit.fs_path, name, unit.size, unit.is_archive))
+            units.append(replace(unit, name=name))
         problems = sorted(self.problems, key=lambda problem: (problem.name, problem.what))
         return Plan(tuple(sorted(units, key=lambda unit: unit.name)), tuple(problems))
+
+    def _add_url(self, root: str, name: str) -> None:
+        """What lies at or below a URL. Whether files are archives is known once they are read: a look costs a request each."""
+        units, problems, is_file = list_units(root, name)
+        self.problems += problems
+        if is_file and not name:
+            try:
+                is_archive = looks_like_archive(root)
+            except OSError as error:
+                raise UsageError(f"{shown(root)}: cannot be read: {describe(error)}") from None
+            units = [replace(units[0], name="" if is_archive else base_name(root), is_archive=is_archive)]
+        for unit in units:
+            self.found.setdefault(unit.fs_path, unit)
 
     def _add_folder(self, path: str, prefix: str) -> None:
         # A stack, since a hostile tree may be deeper than Python's recursion.

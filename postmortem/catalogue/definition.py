@@ -264,12 +264,23 @@ def _message(raw: dict[str, Any], head: dict[str, Any], file: str, number: int) 
     return message
 
 
+MAX_FILE_BYTES: Final = 16 << 20
+
+
 def load_file(path: Path, name: str | None = None) -> tuple[Message, ...]:
     """Messages of one TOML file in their order; DefinitionError when it is not valid."""
     label = name or path.name
     try:
+        # A pipe would be waited for without end.
+        if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
+            raise DefinitionError(f"{label}: no file, or one of more than {MAX_FILE_BYTES >> 20} MB")
         head = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DefinitionError(f"{label}: cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise DefinitionError(f"{label}: not valid TOML: it is nested too deep") from error
+    except ValueError as error:
+        # Wrong syntax, no UTF-8, or a number of thousands of digits.
         raise DefinitionError(f"{label}: not valid TOML: {error}") from error
     if "source" not in head:
         raise DefinitionError(f"{label}: `source` is missing, one of {', '.join(SOURCES)}")
@@ -279,12 +290,17 @@ def load_file(path: Path, name: str | None = None) -> tuple[Message, ...]:
     return tuple(_message(raw, head, label, number) for number, raw in enumerate(raws, 1))
 
 
-def load_folders(folders: Iterable[Path]) -> tuple[Message, ...]:
-    """Messages of all TOML files below `folders`, sorted by path; a later folder's file wins by its relative name."""
+def definition_files(folders: Iterable[Path]) -> dict[str, Path]:
+    """All TOML files below `folders` by their relative name, sorted; a later folder's file wins by its name."""
     files: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():
             raise DefinitionError(f"{folder}: no such folder of definitions")
         for path in sorted(folder.rglob("*.toml")):
             files[path.relative_to(folder).as_posix()] = path
-    return tuple(message for name in sorted(files) for message in load_file(files[name], name))
+    return {name: files[name] for name in sorted(files)}
+
+
+def load_folders(folders: Iterable[Path]) -> tuple[Message, ...]:
+    """Messages of all TOML files below `folders` (`definition_files`)."""
+    return tuple(message for name, path in definition_files(folders).items() for message in load_file(path, name))

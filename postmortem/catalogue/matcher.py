@@ -18,7 +18,7 @@ from postmortem.catalogue.definition import Message
 from postmortem.catalogue.values import ENTITY_TYPES, convert
 from postmortem.errors import DefinitionError
 from postmortem.lines.envelope import unwrap
-from postmortem.lines.peel import peel
+from postmortem.lines.peel import captures, peel
 from postmortem.lines.segments import segment
 from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import ENTITY, RAW_TIME
@@ -114,6 +114,11 @@ class Matcher:
         )
 
     @cached_property
+    def telling(self) -> frozenset[str]:
+        """Header kinds whose rows make weaker rows above void (`unless`)."""
+        return frozenset(m.unless for m in self.messages if m.unless)
+
+    @cached_property
     def prefilter(self) -> str:
         """Alternation of all literals (Rust regex): a line it does not match gives no event."""
         # Longest first costs nothing and lets the engine's literal optimiser share prefixes.
@@ -178,12 +183,11 @@ class Matcher:
         for pattern in message.patterns:
             if not rows.height:
                 break
-            hit = rows[column].str.contains(pattern)
-            if not hit.any():
+            where, groups = captures(rows[column], pattern)
+            if not len(where):
                 continue
-            matched = rows.filter(hit)
-            rows = rows.filter(~hit)
-            groups = _groups(matched[column], pattern)
+            matched = rows[where]
+            rows = rows.filter(~pl.int_range(pl.len()).is_in(where)) if len(where) < rows.height else rows.clear()
             parts.append(_values(message, groups, matched))
         if not parts:
             return None

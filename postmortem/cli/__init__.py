@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
+from typing import Final
 
 import click
 
 from postmortem import __version__
 from postmortem.errors import PostmortemError
 
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
 
 class _Verbs(click.Group):
     """Loads a verb's module only when it is asked for, so that --help stays cheap."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["analyze", "query", "shell", "formats"]
+        return ["analyze", "query", "shell", "export", "explain", "formats"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -37,10 +43,15 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: errors meant for the user become one sentence on stderr and an exit code."""
+    # Work is spread over processes, one batch each: threads of polars inside them only wait for each other, for seconds on a busy machine.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
         code = cli.main(standalone_mode=False)
     except PostmortemError as error:
-        click.echo(f"postmortem: {error}", err=True)
+        from postmortem.report.figures import visible
+
+        # A sentence may quote what stands in a file.
+        click.echo(f"postmortem: {visible(str(error))}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
@@ -52,4 +63,12 @@ def main() -> None:
         # The reader of our output went away (`| head`): nothing left to say, and no traceback either.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        with suppress(OSError, ValueError):
+            # What stdout still holds would fail once more when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"postmortem: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)

@@ -5,33 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from postmortem import __version__
-from postmortem.cli import output
-
-
-def _progress(quiet: bool) -> Callable[[int, int, int], None] | None:
-    """A line on stderr that is redrawn, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
-        return None
-
-    def show(done: int, total: int, members: int) -> None:
-        share = 100 * done // total if total else 100
-        click.echo(
-            f"\r  read {done / 1e6:,.0f} of {total / 1e6:,.0f} MB ({share} %), {members:,} files ",
-            nl=share >= 100,
-            err=True,
-        )
-
-    return show
+from postmortem import __version__, outputs
+from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.progress import progress
+from postmortem.errors import UsageError
 
 
 @click.command("analyze")
-@click.argument("bundle", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("bundle", nargs=-1, required=True, type=BUNDLE)
 @click.option(
     "-o",
     "--output",
@@ -40,6 +25,7 @@ def _progress(quiet: bool) -> Callable[[int, int, int], None] | None:
     help="HTML report; default: the bundle's name in this folder.",
 )
 @click.option("--db", type=click.Path(path_type=Path), help="DuckDB file with all tables.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Markdown post-mortem, to paste into a ticket.")
 @click.option(
     "--format",
     "form",
@@ -55,58 +41,145 @@ def _progress(quiet: bool) -> Callable[[int, int, int], None] | None:
     type=click.Path(path_type=Path),
     help="Folder of your own format definitions; may be given again.",
 )
+@click.option(
+    "--template",
+    type=click.Path(path_type=Path),
+    help="Folder with head.html and style.css of your own for the HTML report.",
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Worker processes; default: one per processor.")
+@click.option("--scheduler", metavar="ADDRESS", help="Parse on a Dask cluster: tcp://head:8786, or its scheduler file.")
+@click.option(
+    "--spool",
+    metavar="PLACE",
+    help="Folder or URL for rows between parsing and analysis, seen by all workers; emptied at the end.",
+)
 @click.option(
     "--gpu-hour-price", type=click.FloatRange(min=0), help="Price of a GPU-hour; without it no money is printed."
+)
+@click.option(
+    "--mtbf-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Mean time between failures of such jobs, for the advice on checkpoints.",
+)
+@click.option("--energy", is_flag=True, help="Print the energy of what was lost, too (needs readings or --gpu-watts).")
+@click.option(
+    "--gpu-watts",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Power of a busy GPU, where the bundle has no readings; asks for --energy.",
+)
+@click.option(
+    "--pue",
+    type=click.FloatRange(min=1),
+    default=1.0,
+    show_default=True,
+    help="Power usage effectiveness, for --energy.",
+)
+@click.option("--redact", is_flag=True, help="Mask hosts, addresses, users, paths, mails and secrets in every output.")
+@click.option(
+    "--redact-map", type=click.Path(path_type=Path), help="With --redact: write which name got which mask (JSON)."
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Bound on unpacking a file: size=200G, ratio=1000, members=1M, depth=6, zip=4G (a zip in an archive); may be given again.",
 )
 @click.option("--fail-on", type=click.Choice(["unknown"]), help="Exit 1 when the cause is not established.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 def command(
-    bundle: tuple[Path, ...],
+    bundle: tuple[Path | str, ...],
     html: Path | None,
     db: Path | None,
+    markdown: Path | None,
     form: str,
     force: bool,
     parsers: tuple[Path, ...],
+    template: Path | None,
     workers: int | None,
+    scheduler: str | None,
+    spool: str | None,
     gpu_hour_price: float | None,
+    mtbf_hours: float | None,
+    energy: bool,
+    gpu_watts: float | None,
+    pue: float,
+    redact: bool,
+    redact_map: Path | None,
+    limits: tuple[str, ...],
     fail_on: str | None,
     quiet: bool,
 ) -> int:
-    """Say what killed the job whose logs are in BUNDLE: a folder, files, or an archive.
+    """Say what killed the job whose logs are in BUNDLE: folder, files, archive or URL.
 
     \b
     Exit codes: 0 analysed, 1 with --fail-on, 2 wrong use, 3 nothing readable, 130 interrupted.
     """
-    for wanted in (html, db):
+    if redact_map is not None and not redact:
+        raise UsageError("--redact-map needs --redact: without masks there is no map")
+    for wanted in (html, db, markdown, redact_map):
         if wanted is not None:
-            output.explicit(wanted, force)
+            outputs.explicit(wanted, force)
+    from postmortem.analysis.bill import Asked
+    from postmortem.bundle.limits import Limits, raised
+    from postmortem.cli.writing import Written
     from postmortem.incident import Options, bundle_name, open_incident
     from postmortem.report import document, terminal
+    from postmortem.report.html import Brand, brand
 
-    options = Options(
-        parsers=parsers, workers=workers, price=gpu_hour_price, context=form == "text" or html is not None
+    company = Brand() if template is None else brand(template)
+    asked = Asked(
+        mtbf_s=mtbf_hours * 3600 if mtbf_hours is not None else None,
+        wants_energy=energy or gpu_watts is not None,
+        watts=gpu_watts,
+        pue=pue,
     )
-    with open_incident(bundle, options, with_file=db is not None, progress=_progress(quiet)) as incident:
-        analysis = incident.analysis
-        if form == "text" and html is None and incident.is_readable:
-            html = output.default(bundle_name(bundle), ".html")
-        if html is not None:
-            from postmortem.report.html import render
+    options = Options(
+        parsers=parsers,
+        workers=workers,
+        scheduler=scheduler,
+        spool=spool,
+        price=gpu_hour_price,
+        asked=asked,
+        context=form == "text" or html is not None or db is not None,
+        limits=raised(Limits(), limits),
+        redact=redact,
+    )
+    with open_incident(bundle, options, with_file=db is not None, progress=progress(quiet)) as incident:
+        analysis, is_readable = incident.analysis, incident.is_readable
+        if form == "text" and html is None and is_readable:
+            name = bundle_name(bundle)
+            html = outputs.default(incident.masks.text(name) if incident.masks else name, ".html")
+        with Written(incident.masks) as files:
+            if html is not None:
+                from postmortem.report.html import render
 
-            output.write_text(html, render(analysis, incident.con, __version__))
-        if db is not None and incident.db_path is not None:
-            incident.con.close()
-            output.replace_file(incident.db_path, db)
-        if form == "json":
-            click.echo(document.to_json(analysis, __version__))
-        elif not incident.is_readable:
+                files.page(html, render(analysis, incident.con, __version__, company))
+            if markdown is not None:
+                from postmortem.report import markdown as twin
+
+                files.text(markdown, twin.render(analysis, __version__, incident.con))
+            if form == "json":
+                shown = files.json(document.to_json(analysis, __version__))
+            elif is_readable:
+                colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+                width = shutil.get_terminal_size((100, 24)).columns
+                shown = files.shown(terminal.summary(analysis, colour=colour, width=width))
+            else:
+                shown = ""
+            if db is not None and incident.db_path is not None:
+                incident.con.close()
+                files.database(db, incident.db_path)
+            if redact_map is not None:
+                files.map(redact_map)
+        if shown:
+            click.echo(shown)
+        if form != "json" and not is_readable:
             _nothing(analysis.coverage.files, [f"{f}: {why}" for f, _, why in analysis.coverage.odd[:3]])
-        else:
-            colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            click.echo(terminal.summary(analysis, colour=colour, width=shutil.get_terminal_size((100, 24)).columns))
-            click.echo(f"report: {html}" + (f", database: {db}" if db else ""))
-        if not incident.is_readable:
+        elif form != "json":
+            written = (("report", html), ("database", db), ("Markdown", markdown))
+            click.echo(", ".join(f"{name}: {path}" for name, path in written if path))
+        if not is_readable:
             return 3
         return 1 if fail_on == "unknown" and analysis.verdict.cause == "unknown" else 0
 

@@ -96,6 +96,7 @@ def try_format(definition: Path, log: Path) -> None:
     from postmortem.catalogue.matcher import Matcher
     from postmortem.catalogue.records import merge_records
     from postmortem.lines.blocks import read_blocks
+    from postmortem.report.figures import visible
 
     if not definition.is_file():
         raise UsageError(f"{definition} is no file: give one TOML file of definitions")
@@ -121,7 +122,7 @@ def try_format(definition: Path, log: Path) -> None:
                     fields = {k: v for k, v in row.items() if v is not None and k in _FIELDS}
                     click.echo(
                         f"{row['file']}:{row['line']}: {row['event']} {row['severity']} "
-                        + " ".join(f"{k}={v}" for k, v in fields.items())
+                        + visible(" ".join(f"{k}={v}" for k, v in fields.items()))
                     )
                     shown += 1
     click.echo(f"{shown} events in {lines} lines", err=True)

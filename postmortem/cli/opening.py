@@ -7,38 +7,51 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from postmortem.errors import NothingReadableError, UsageError
 
-MAGIC = b"DUCK"
+if TYPE_CHECKING:
+    import duckdb
 
-
-def is_database(path: Path) -> bool:
-    """The file is a DuckDB database (its magic stands at byte 8)."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(12)[8:] == MAGIC
+ALLOW_FILES: Final = "Let SQL read and write other files and the network; the database stays read-only."
 
 
 @contextmanager
-def database(path: Path, parsers: tuple[Path, ...] = ()) -> Iterator[Path]:
+def connection(path: Path, allow_files: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to a database; see `tables.store.read_only`."""
+    from postmortem.tables.store import read_only
+
+    with (
+        tempfile.TemporaryDirectory(prefix="postmortem-") as work,
+        read_only(path, Path(work), allow_files=allow_files) as con,
+    ):
+        yield con
+
+
+@contextmanager
+def database(path: Path | str, parsers: tuple[Path, ...] = ()) -> Iterator[Path]:
     """Path of a database with the incident's tables; a bundle's lives in a temporary folder until the block ends.
 
     Raises UsageError for a path that does not exist, NothingReadableError for a bundle without a known line.
     """
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         raise UsageError(f"{path} does not exist: give a bundle or the file that analyze --db wrote")
-    if is_database(path):
+    from postmortem.tables.store import is_database
+
+    if isinstance(path, Path) and is_database(path):
         yield path
         return
+    from postmortem.bundle.remote import shown
     from postmortem.incident import Options, open_incident
 
     with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
         target = Path(folder) / "incident.duckdb"
         with open_incident([path], Options(parsers=parsers, context=False), with_file=True) as incident:
             if not incident.is_readable:
-                raise NothingReadableError(f"nothing recognised in {path}: no line of it is of a known format")
+                raise NothingReadableError(
+                    f"nothing recognised in {shown(str(path))}: no line of it is of a known format"
+                )
             incident.con.close()
             assert incident.db_path is not None
             shutil.move(incident.db_path, target)

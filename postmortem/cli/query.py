@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from postmortem.cli import output
-from postmortem.cli.opening import database
+from postmortem import outputs
+from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.opening import ALLOW_FILES, connection, database
 from postmortem.errors import UsageError
+from postmortem.report.figures import ascii_escaped, visible
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +25,7 @@ MAX_CELL = 80
 
 
 @click.command("query")
-@click.argument("db_or_bundle", type=click.Path(path_type=Path))
+@click.argument("db_or_bundle", type=BUNDLE)
 @click.argument("sql")
 @click.option(
     "--format",
@@ -37,41 +39,39 @@ MAX_CELL = 80
     "-o", "--output", "target", type=click.Path(path_type=Path), help="Write to this file; needed for parquet."
 )
 @click.option("--force", is_flag=True, help="Replace the output when it exists.")
-def command(db_or_bundle: Path, sql: str, form: str, target: Path | None, force: bool) -> None:
+@click.option("--allow-files", is_flag=True, help=ALLOW_FILES)
+def command(db_or_bundle: Path | str, sql: str, form: str, target: Path | None, force: bool, allow_files: bool) -> None:
     """Run SQL on an incident: DB_OR_BUNDLE is a file that `analyze --db` wrote, or a bundle.
 
-    The database is opened read-only. `-` as SQL reads the statement from stdin.
+    The database is opened read-only; SQL reaches no other file and no network. `-` as SQL reads the statement from stdin.
     """
     if target is not None:
-        output.explicit(target, force)
+        outputs.explicit(target, force)
     if form == "parquet" and target is None:
         raise UsageError("parquet is no text: name a file with -o FILE")
     text = sys.stdin.read() if sql == "-" else sql
     import duckdb
 
-    with database(db_or_bundle) as path:
+    with database(db_or_bundle) as path, connection(path, allow_files) as con:
         try:
-            con = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
+            if form == "parquet" and target is not None:
+                _parquet(con, text, target)
+                return
+            cursor = con.execute(text)
+            if cursor is None:
+                raise UsageError("the SQL is empty: give a statement")
+            names = [d[0] for d in cursor.description or []]
+            rows = cursor.fetchall()
         except duckdb.Error as error:
-            raise UsageError(f"{db_or_bundle} can't be opened: {str(error).splitlines()[0]}") from error
-        with con:
-            try:
-                con.execute("SET TimeZone = 'UTC'")
-                if form == "parquet" and target is not None:
-                    _parquet(con, text, target)
-                    return
-                cursor = con.execute(text)
-                if cursor is None:
-                    raise UsageError("the SQL is empty: give a statement")
-                names = [d[0] for d in cursor.description or []]
-                rows = cursor.fetchall()
-            except duckdb.Error as error:
-                raise UsageError(f"the SQL was refused: {str(error).strip().splitlines()[0]}") from error
+            raise UsageError(f"the SQL was refused: {str(error).strip().splitlines()[0]}") from error
     text = {"table": table_text, "csv": _csv, "json": _json}[form](names, rows)
     if target is not None:
-        output.write_text(target, text)
+        outputs.write_text(target, text)
     else:
-        click.echo(text, nl=False)
+        # On a terminal CSV, too, shows invisible characters; a pipe gets them as they are.
+        click.echo(
+            "\n".join(map(visible, text.split("\n"))) if form == "csv" and sys.stdout.isatty() else text, nl=False
+        )
 
 
 def _parquet(con: duckdb.DuckDBPyConnection, sql: str, target: Path) -> None:
@@ -81,9 +81,8 @@ def _parquet(con: duckdb.DuckDBPyConnection, sql: str, target: Path) -> None:
     relation = con.sql(sql)
     if relation is None:
         raise UsageError("the SQL gives no rows: parquet needs a SELECT")
-    partial = target.with_name(f".{target.name}.partial")
-    pq.write_table(relation.to_arrow_table(), str(partial))
-    partial.replace(target)
+    with outputs.partial(target) as partial:
+        pq.write_table(relation.to_arrow_table(), str(partial))
 
 
 def _plain(value: Any) -> Any:
@@ -93,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def _json(names: list[str], rows: list[tuple[Any, ...]]) -> str:
-    return (
+    return ascii_escaped(
         json.dumps(
             [dict(zip(names, map(_plain, row), strict=True)) for row in rows], ensure_ascii=False, indent=1, default=str
         )

@@ -16,30 +16,46 @@ from pathlib import Path
 
 import click
 
-from postmortem.cli.opening import database
+from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.opening import ALLOW_FILES, connection, database
 
 BANNER = """\
 Tables: {tables}
 Views per source: nccl, torch, trainer, kernel, switch, scheduler, host, profiler. DESCRIBE events; shows columns.
+Macros: timeline(host), around(moment, seconds), who(rank), evidence(finding), silent(). docs/queries.md has ten worked queries.
 
 Try:
   SELECT rank() OVER () AS n, cause, confidence, summary FROM findings;
   SELECT ts, host, event, file, line, message FROM events WHERE severity IN ('error', 'fatal') ORDER BY ts LIMIT 20;
   SELECT event, host, entity, first_ts, last_ts, count FROM episodes WHERE in_window ORDER BY first_ts;
+  FROM evidence(1);
 """
+TABLES = """
+SELECT name, rows, comment FROM (
+  SELECT table_name AS name, estimated_size AS rows, comment, 1 AS kind FROM duckdb_tables() WHERE NOT internal
+  UNION ALL SELECT view_name, NULL, comment, 2 FROM duckdb_views() WHERE NOT internal
+  UNION ALL SELECT function_name, NULL, comment, 3 FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal)
+ORDER BY kind, name"""
+"""What `.tables` prints."""
 
 
 @click.command("shell")
-@click.argument("bundle_or_db", type=click.Path(path_type=Path))
+@click.argument("bundle_or_db", type=BUNDLE)
 @click.option("--plain", is_flag=True, help="Use the small built-in prompt even if the DuckDB client is installed.")
-def command(bundle_or_db: Path, plain: bool) -> int:
-    """Open a DuckDB shell on BUNDLE_OR_DB: a bundle is analysed first, a database is opened read-only."""
+@click.option("--allow-files", is_flag=True, help=ALLOW_FILES)
+def command(bundle_or_db: Path | str, plain: bool, allow_files: bool) -> int:
+    """Open a DuckDB shell on BUNDLE_OR_DB: a bundle is analysed first, a database is opened read-only.
+
+    Statements reach no other file and no network.
+    """
     with database(bundle_or_db) as path:
         click.echo(BANNER.format(tables=", ".join(_tables(path))), err=True)
         client = None if plain else client_path()
         if client:
-            return subprocess.run([client, "-readonly", str(path)], check=False).returncode
-        return _prompt(path)
+            # Without the user's init file: it could reopen what safe mode closes.
+            bounds = [] if allow_files else ["-no-init", "-safe"]
+            return subprocess.run([client, *bounds, "-readonly", str(path)], check=False).returncode
+        return _prompt(path, allow_files)
 
 
 def client_path() -> str | None:
@@ -56,7 +72,7 @@ def _tables(path: Path) -> list[str]:
     return [f"{name} ({size})" for name, size in rows if size]
 
 
-def _prompt(path: Path) -> int:
+def _prompt(path: Path, allow_files: bool) -> int:
     """Read statements up to a semicolon, print rows; an error is one line and the prompt goes on."""
     import duckdb
 
@@ -65,7 +81,7 @@ def _prompt(path: Path) -> int:
     with suppress(ImportError):
         import readline  # noqa: F401 - gives input() editing and history
     statement = ""
-    with duckdb.connect(str(path), read_only=True) as con:
+    with connection(path, allow_files) as con:
         while True:
             try:
                 line = (
@@ -77,6 +93,8 @@ def _prompt(path: Path) -> int:
                 return 0
             if line is None or (not statement and line.strip().lower() in {"exit", "quit", ".exit", ".quit", "\\q"}):
                 return 0
+            if not statement and line.strip() == ".tables":
+                line = f"{TABLES};"
             statement += line if line.endswith("\n") else line + "\n"
             if not statement.strip():
                 statement = ""

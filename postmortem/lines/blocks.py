@@ -35,7 +35,7 @@ class Block:
     the uncompressed file; `first_line` the 1-based number of the first. `odd` lists
     (line, why, beginning) of lines that are no text or were cut. Records of a document
     (`postmortem.lines.documents`) also have `line_numbers` of their own, `framed` (the record as one line of
-    JSON) and `line_count`, the lines of the document that were read.
+    JSON) and `line_count`, the lines of the document that were read. `raw` are the bytes of plain ASCII lines.
     """
 
     text: pl.Series
@@ -47,6 +47,7 @@ class Block:
     line_numbers: npt.NDArray[np.int64] | None = None
     framed: pl.Series | None = None
     line_count: int | None = None
+    raw: bytes | None = None
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
@@ -61,15 +62,24 @@ class Block:
         return len(self.text) if self.line_count is None else self.line_count
 
 
+class _ArrowArray:
+    """An Arrow array by its C interface alone: as such polars takes it without importing half of pyarrow."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        capsules: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
+        return capsules
+
+
 def _strings(data: bytes, ends: npt.NDArray[np.int64]) -> pl.Series:
     """One string per line of `data` (which ends with a line feed) without copying it."""
     starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
     # Arrow strings lie end to end, so the line feed belongs to its line and is stripped after.
     bounds = np.concatenate((starts, [len(data)])).astype(np.int64)
     array = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(bounds.tobytes()), pa.py_buffer(data))
-    series = pl.from_arrow(array)
-    assert isinstance(series, pl.Series)
-    return series.str.strip_chars_end("\r\n")
+    return pl.Series("text", _ArrowArray(array)).str.strip_chars_end("\r\n")
 
 
 def _line_ends(data: bytes) -> npt.NDArray[np.int64]:
@@ -87,7 +97,9 @@ def _block(data: bytes, offset: int, line: int, cut: bool) -> Block:
         )
         odd_count = 1
     if data.isascii() and b"\0" not in data:
-        return Block(_strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count)
+        return Block(
+            _strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count, raw=None if cut else data
+        )
     text = data.decode("utf-8", "replace")
     if "\ufffd" in text or "\0" in text:
         # A damaged byte never turns into a line feed, so the lines stay the same lines.

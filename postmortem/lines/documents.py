@@ -20,11 +20,12 @@ from postmortem.lines import record_blocks
 from postmortem.lines.blocks import Block, Readable
 from postmortem.lines.json_records import LIST, LOKI_PART, TEXT_KEY, read_list, read_loki, read_objects
 from postmortem.lines.record_blocks import RecordBlocks
+from postmortem.patterns import later
 
 BLOCK_RECORDS: Final = 20_000
 
-_LOKI: Final = re.compile(r'"(?:resultType"\s*:\s*"streams"|streams"\s*:\s*\[|result"\s*:\s*\[\s*\{\s*"stream"\s*:)')
-_JOURNAL: Final = re.compile(rb"(?:__CURSOR=|__REALTIME_TIMESTAMP=)[^\n]*\n(?:[A-Z_0-9]+[=\n])")
+_LOKI: Final = later(r'"(?:resultType"\s*:\s*"streams"|streams"\s*:\s*\[|result"\s*:\s*\[\s*\{\s*"stream"\s*:)')
+_JOURNAL: Final = later(rb"(?:__CURSOR=|__REALTIME_TIMESTAMP=)[^\n]*\n(?:[A-Z_0-9]+[=\n])")
 _JOURNAL_KEYS: Final = (
     b"MESSAGE", b"_HOSTNAME", b"__REALTIME_TIMESTAMP", b"_SOURCE_MONOTONIC_TIMESTAMP", b"_TRANSPORT", b"SYSLOG_IDENTIFIER",
     b"_PID", b"SYSLOG_PID", b"_BOOT_ID",

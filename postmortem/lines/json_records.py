@@ -16,16 +16,17 @@ from typing import Any, Final
 from postmortem.lines import record_blocks
 from postmortem.lines.blocks import Readable
 from postmortem.lines.record_blocks import RecordBlocks
+from postmortem.patterns import later
 
-TEXT_KEY: Final = re.compile(
+TEXT_KEY: Final = later(
     r'"(?:MESSAGE|message|msg|log|content|line|_raw|text|textPayload|@message|Message|body|short_message)"\s*:\s*["[]'
 )
 _LISTS: Final = "hits|events|items|results?|dmesg|entries|logs|data|records|messages|value|rows|Events|Records"
-LIST: Final = re.compile(rf'"(?:{_LISTS})"\s*:\s*\[\s*(?=\{{)')
-LOKI_PART: Final = re.compile(r'"stream"\s*:\s*(?=\{)|"values"\s*:\s*\[')
-_NEXT_OBJECT: Final = re.compile(r"\n\s*(?=\{)")
+LIST: Final = later(rf'"(?:{_LISTS})"\s*:\s*\[\s*(?=\{{)')
+LOKI_PART: Final = later(r'"stream"\s*:\s*(?=\{)|"values"\s*:\s*\[')
+_NEXT_OBJECT: Final = later(r"\n\s*(?=\{)")
 _DECODER: Final = json.JSONDecoder()
-_BETWEEN: Final = re.compile(r"[\s,]*")
+_BETWEEN: Final = later(r"[\s,]*")
 
 
 class _Text:
@@ -96,7 +97,8 @@ class _Text:
                 if is_cut and len(self.text) - self.at < record_blocks.MAX_RECORD and self.more():
                     continue
                 return None
-            except RecursionError:
+            except (ValueError, RecursionError):
+                # A whole number of more than 4300 digits, or nesting beyond the parser's depth.
                 return None
             if end == len(self.text) and not self.is_done and self.more():
                 continue

@@ -6,12 +6,17 @@ off one after the other, at most MAX_DEPTH deep, each pass one column operation 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from postmortem.lines.guards import Guard, guard
 from postmortem.lines.headers import HEADERS
 from postmortem.lines.stamps import STAMP_COLUMNS, parse_stamps
+from postmortem.prepared import prepared
 
 MAX_DEPTH: Final = 8
 MAX_UPTIME_S: Final = 3e9
@@ -19,6 +24,10 @@ MAX_UPTIME_S: Final = 3e9
 NO_HOST: Final = frozenset({"kernel", "-", "localhost", "unknown", "last", "message"})
 """Words that stand where a host is expected and are none."""
 
+MANY: Final = 4000
+"""Texts from which on finding the matches first is cheaper than capturing in all of them."""
+
+_NOWHERE: Final = np.empty(0, dtype=np.intp)
 _INTS: Final = {"pid": "pid", "tid": "tid", "rank": "rank", "lrank": "local_rank", "gpu": "gpu", "times": "repeats"}
 _TEXTS: Final = ("host", "tag", "src", "lvl", "pod", "ip", "pg")
 _TIME: Final = ("y", "mo", "mon", "d", "hms", "frac", "zone", "md", "epoch")
@@ -74,26 +83,93 @@ def _fields(kind: str, groups: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
+def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
+    """Positions of the texts that `pattern` matches, and its groups (named and numbered, as text) for these."""
+    index: npt.NDArray[np.intp] | None = None
+    if texts.len() > MANY:
+        index = texts.str.contains(pattern).arg_true().to_numpy().astype(np.intp)
+        if not len(index):
+            return _NOWHERE, pl.DataFrame()
+        texts = texts.gather(index)
+    # One outer group tells a match of no groups from none, and spares compiling the pattern twice.
+    groups = texts.str.extract_groups(f"(?P<whole>{pattern})").struct.unnest()
+    hit = groups["whole"].is_not_null()
+    if not hit.any():
+        return _NOWHERE, pl.DataFrame()
+    where = hit.arg_true().to_numpy().astype(np.intp)
+    return where if index is None else index[where], groups.filter(hit).drop("whole")
+
+
+class _Texts:
+    """Texts of one pass, sorted by their first byte, to ask for those that a guard lets through."""
+
+    def __init__(self, texts: pl.Series) -> None:
+        self.texts = texts
+        first = texts.to_frame("t").select(pl.col("t").cast(pl.Binary).bin.head(1).bin.reinterpret(dtype=pl.UInt8))
+        self._first = first.to_series().fill_null(0).to_numpy()
+        self._present: list[int] = np.flatnonzero(np.bincount(self._first, minlength=256)).tolist()
+        self._lists: dict[int, list[str]] = {}
+        self.left = np.ones(texts.len(), dtype=bool)
+
+    def _holds(self, byte: int, literals: tuple[str, ...]) -> bool:
+        """Some text with that first byte holds all the literals.
+
+        A Python loop, which ends at the first such text: compiling a pattern takes longer than looking through thousands of lines.
+        """
+        texts = self._lists.get(byte)
+        if texts is None:
+            texts = self._lists[byte] = self.texts.filter(pl.Series(self._first == byte)).to_list()
+        return any(all(t in text for t in literals) for text in texts)
+
+    def allowed(self, guard: Guard) -> npt.NDArray[np.intp]:
+        """Positions of the texts that are left and may match."""
+        bytes_ = [b for b in self._present if guard.first[b] and (not guard.literals or self._holds(b, guard.literals))]
+        if not bytes_:
+            return _NOWHERE
+        flags = np.zeros(256, dtype=bool)
+        flags[bytes_] = True
+        return np.flatnonzero(self.left & flags[self._first])
+
+
 def _one_pass(active: pl.DataFrame) -> pl.DataFrame:
     """Rows of `active` (`i`, `rest`) that lost one header: their `i` and what the header said."""
-    left = active
+    texts = _Texts(active["rest"])
+    numbers = active["i"]
     found: list[pl.DataFrame] = []
-    for header in HEADERS:
-        if not left.height:
-            break
-        hit = left["rest"].str.contains(header.pattern)
-        if not hit.any():
+    for header, test in zip(HEADERS, guards(), strict=True):
+        index = texts.allowed(test)
+        if not len(index):
             continue
-        rows = left.filter(hit)
-        groups = rows.select(pl.col("rest").str.extract_groups(header.pattern).alias("g")).unnest("g")
-        fields = _fields(header.kind, groups).with_columns(i=rows["i"])
-        bad_time = fields["stamp_us"].is_null() if "stamp_us" in fields.columns else pl.Series([False] * fields.height)
-        fields = fields.filter(~bad_time)
-        if not fields.height:
+        all_of_them = len(index) == texts.texts.len()
+        where, groups = captures(texts.texts if all_of_them else texts.texts.gather(index), header.pattern)
+        if not len(where):
+            continue
+        index = index[where]
+        fields = _fields(header.kind, groups).with_columns(i=numbers.gather(index))
+        if "stamp_us" in fields.columns:
+            is_good = fields["stamp_us"].is_not_null()
+            if not is_good.all():
+                fields = fields.filter(is_good)
+                index = index[is_good.to_numpy()]
+        if not len(index):
             continue
         found.append(fields)
-        left = left.join(fields.select("i"), on="i", how="anti", maintain_order="left")
+        texts.left[index] = False
+        if not texts.left.any():
+            break
     return pl.concat(found, how="diagonal") if found else pl.DataFrame()
+
+
+@lru_cache(maxsize=1)
+def guards() -> tuple[Guard, ...]:
+    """The guards of HEADERS, in their order."""
+    patterns = [header.pattern for header in HEADERS]
+
+    def make() -> list[list[str]]:
+        return [[g.first.hex(), *g.literals] for g in map(guard, patterns)]
+
+    listed = prepared("guards", "\0".join(patterns).encode(), make)
+    return tuple(Guard(bytes.fromhex(first), tuple(literals)) for first, *literals in listed)
 
 
 def _merge(state: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:

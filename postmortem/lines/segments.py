@@ -6,16 +6,17 @@ a second NCCL header in one line. Terminal colours are removed; `offset` stays t
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import polars as pl
+
+from postmortem.patterns import later
 
 ANSI: Final = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 LOST_ANSI: Final = r"^(?:\[[0-9]{1,2}(?:;[0-9]{1,3})*m)+ ?"
 GLUED_BAR: Final = r"((?:s/it|it/s)[^\]\[]*\])([^\]\s,|])"
 NCCL_HEAD: Final = r"[^ :\[\]<>\r\x1e]+:[0-9]+:[0-9]+ \[-?[0-9]+\] (?:NCCL INFO|[^ ]+:[0-9]+ (?:\([^)]*\) )?NCCL WARN)"
-_NCCL_PART: Final = re.compile(r"(?:\[\d+,\d+\]<std(?:out|err)>: ?|\[[^\[\]]*\] ?)?" + NCCL_HEAD)
+_NCCL_PART: Final = later(r"(?:\[\d+,\d+\]<std(?:out|err)>: ?|\[[^\[\]]*\] ?)?" + NCCL_HEAD)
 MARK: Final = "\x1e"
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 
 from postmortem.analysis.model import (
+    Advice,
     Analysis,
     Bin,
     Clock,
@@ -19,13 +20,15 @@ from postmortem.analysis.model import (
     Finding,
     Job,
     Loss,
+    Saving,
     SlowQueuePair,
     SlowRank,
     Span,
     Survived,
     Verdict,
 )
-from postmortem.report.figures import iso, storable
+from postmortem.analysis.model_slow import Congestion, QueuePairs, TraceView
+from postmortem.report.figures import ascii_escaped, iso, storable
 
 SCHEMA = 1
 Json = dict[str, object]
@@ -44,6 +47,10 @@ def to_document(analysis: Analysis, version: str) -> Json:
         "stragglers": {
             "ranks": [_slow_rank(slow) for slow in analysis.slow_ranks],
             "queue_pairs": [_slow_queue_pair(slow) for slow in analysis.slow_queue_pairs],
+            "traces": [_trace(view) for view in analysis.traces],
+            "measured": _queue_pairs(analysis.queue_pairs),
+            "congestion": [_congestion(one) for one in analysis.congestion],
+            "collect": _texts(analysis.to_name_a_rank),
         },
         "loss": _loss(analysis.loss),
         "coverage": _coverage(analysis.coverage),
@@ -53,7 +60,7 @@ def to_document(analysis: Analysis, version: str) -> Json:
 
 def to_json(analysis: Analysis, version: str) -> str:
     """The document as indented JSON text, without a newline at its end."""
-    return json.dumps(to_document(analysis, version), ensure_ascii=False, allow_nan=False, indent=1)
+    return ascii_escaped(json.dumps(to_document(analysis, version), ensure_ascii=False, allow_nan=False, indent=1))
 
 
 def _text(value: str | None) -> str | None:
@@ -166,6 +173,27 @@ def _slow_rank(slow: SlowRank) -> Json:
         "since_step": slow.since_step,
         "kind": slow.kind,
         "confidence": _number(slow.confidence, 4),
+        "own_ratio": _number(slow.own_ratio, 4),
+    }
+
+
+def _trace(view: TraceView) -> Json:
+    return {
+        "trace": storable(view.trace),
+        "cause": view.cause,
+        "summary": storable(view.summary),
+        "workers": view.workers,
+        "stages": view.stages,
+        "steps": view.steps,
+        "step_s": _number(view.step_s),
+        "ideal_s": _number(view.ideal_s),
+        "slowdown": _number(view.slowdown),
+        "waste_share": _number(view.waste_share),
+        "worker_share": _number(view.worker_share),
+        "longest_stage": view.longest_stage,
+        "stage_ratio": _number(view.stage_ratio),
+        "stage_share": _number(view.stage_share),
+        "variation_share": _number(view.variation_share),
     }
 
 
@@ -179,6 +207,44 @@ def _slow_queue_pair(slow: SlowQueuePair) -> Json:
         "p99_us": _number(slow.p99_us, 3),
         "samples": slow.samples,
         "confidence": _number(slow.confidence, 4),
+        "port": _port(slow.port),
+        "rank": slow.rank,
+        "windows": slow.windows,
+        "switch": _text(slow.switch),
+        "switch_port": _text(slow.switch_port),
+    }
+
+
+def _congestion(one: Congestion) -> Json:
+    return {
+        "place": storable(one.place),
+        "minutes": one.minutes,
+        "storms": one.storms,
+        "marks": one.marks,
+        "drops": one.drops,
+        "waits": one.waits,
+        "counters": one.grown,
+        "ports": one.ports,
+        "first": iso(one.first),
+        "last": iso(one.last),
+        "slow_with": _number(one.slow_with, 4),
+        "slow_without": _number(one.slow_without, 4),
+        "worst_step": _number(one.worst_step, 4),
+        "summary": one.summary,
+    }
+
+
+def _queue_pairs(all_of: QueuePairs) -> Json:
+    return {
+        "queue_pairs": all_of.measured,
+        "slow": all_of.slow,
+        "hosts": all_of.hosts,
+        "where": all_of.where,
+        "summary": storable(all_of.summary),
+        "extra_us": _number(all_of.extra_us, 3),
+        "lost_share": _span(all_of.lost),
+        "lost_basis": all_of.lost_basis,
+        "requests_per_step": all_of.per_step,
     }
 
 
@@ -208,8 +274,56 @@ def _loss(loss: Loss) -> Json:
         "cost": _span(loss.cost),
         "ettr_attempt": _number(loss.ettr_attempt),
         "throughput_loss": _number(loss.throughput_loss),
-        "checkpoint_advice": None,
-        "what_if": [],
+        "checkpoint_advice": _advice(loss.advice),
+        "what_if": [_saving(saving) for saving in loss.savings],
+        "last_step": loss.last_step,
+        "healthy_step_s": _number(loss.healthy_step_s),
+        "span_s": _number(loss.span_s),
+        "basis": loss.basis,
+        "ettr_run": _number(loss.ettr_run),
+        "ettr_wall": _number(loss.ettr_wall),
+        "goodput": _number(loss.goodput),
+        "idle_gpu_hours": _number(loss.idle_gpu_hours),
+        "degraded_gpu_hours": _number(loss.tax_gpu_hours),
+        "ckpt_stall_gpu_hours": _number(loss.save_gpu_hours),
+        "energy_kwh": _span(loss.energy_kwh),
+        "notes": _texts(loss.notes),
+    }
+
+
+def _advice(advice: Advice | None) -> Json | None:
+    if advice is None:
+        return None
+    return {
+        "interval_s": _span(advice.tau_s),
+        "interval_steps": advice.tau_steps,
+        "young_s": _number(advice.young_s),
+        "daly_s": _number(advice.daly_s),
+        "availability_s": _number(advice.availability_s),
+        "least_s": _number(advice.floor_s),
+        "save_stall_s": _number(advice.save_stall_s),
+        "save_lag_s": _number(advice.save_lag_s),
+        "mtbf_s": _span(advice.mtbf_s),
+        "mtbf_basis": advice.mtbf_basis,
+        "mtbf_source": advice.mtbf_source,
+        "overhead": _number(advice.overhead),
+        "expected_ettr": _number(advice.ettr),
+        "now_s": _number(advice.now_s),
+        "now_overhead": _number(advice.now_overhead),
+        "now_expected_ettr": _number(advice.now_ettr),
+        "near_optimal": advice.is_near,
+        "conditions": _texts(advice.conditions),
+    }
+
+
+def _saving(saving: Saving) -> Json:
+    return {
+        "what": saving.what,
+        "saved_s": _span(saving.saved_s),
+        "gpu_hours": _span(saving.gpu_hours),
+        "cost": _span(saving.cost),
+        "interval_s": _number(saving.interval_s),
+        "since_step": saving.since_step,
     }
 
 

@@ -37,6 +37,13 @@ def visible(text: str) -> str:
     return INVISIBLE.sub(lambda found: mark(found.group()), text)
 
 
+def ascii_escaped(document: str) -> str:
+    """A JSON text with every invisible character but the line feed as `\\u202e`: the same document, which no terminal obeys."""
+    return INVISIBLE.sub(
+        lambda found: found.group() if found.group() == "\n" else f"\\u{ord(found.group()):04x}", document
+    )
+
+
 def storable(text: str) -> str:
     """`text` with lone surrogates written as `\\udc80`, so that it can be encoded as UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

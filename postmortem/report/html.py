@@ -1,22 +1,86 @@
-"""The HTML report: one file that needs no script, no network and nothing beside it."""
+"""The HTML report: one file that needs no network and nothing beside it, and can be read where no script runs."""
 
 from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import duckdb
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from postmortem.analysis.model import Analysis
+from postmortem.errors import UsageError
 from postmortem.report.figures import visible
 from postmortem.report.view import build
 from postmortem.resources import data_folder
 
+BRAND_LIMIT: Final = 1_000_000
 
-def render(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> str:
+UPLOT: Final = "vendor/uplot-1.6.32"
+"""The plot library, unchanged from its npm package; reports/vendor/SHA256SUMS holds its hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A style sheet or script of ours: its text, and the hash by which the page's policy allows it."""
+
+    text: Markup
+    hash: str
+
+
+def inline(*paths: Path) -> Inline:
+    """The files as one element."""
+    return _element("\n".join(path.read_text(encoding="utf-8").strip("\n") for path in paths))
+
+
+def _element(text: str) -> Inline:
+    # Ours or the company's, not the bundle's: autoescape must not turn its quotes into entities.
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return Inline(Markup(text), f"sha256-{digest}")
+
+
+@dataclass(frozen=True, slots=True)
+class Brand:
+    """A company's own head of the page (HTML) and style sheet, as they are in its files."""
+
+    head: str = ""
+    style: str = ""
+
+
+def brand(folder: Path) -> Brand:
+    """The files `head.html` and `style.css` of a folder, one of which may be missing.
+
+    They are put into the page as they are and are no templates; the page's policy forbids scripts and requests of theirs. Raises UsageError when the folder has neither, or
+    one is too large or no text.
+    """
+    found = {}
+    for name in ("head.html", "style.css"):
+        try:
+            if (folder / name).is_file():
+                found[name] = (folder / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{folder / name} can't be read as UTF-8 text: {error}") from error
+        if len(found.get(name, "")) > BRAND_LIMIT:
+            raise UsageError(f"{folder / name} is larger than {BRAND_LIMIT:,} characters: make it smaller")
+    if "</style" in found.get("style.css", "").lower():
+        raise UsageError(f"{folder / 'style.css'} holds the end of a style element: write style rules only")
+    if not found:
+        raise UsageError(f"{folder} has neither head.html nor style.css: give a folder with one of them")
+    return Brand(found.get("head.html", ""), found.get("style.css", ""))
+
+
+NO_BRAND: Final = Brand()
+
+
+def render(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str, company: Brand = NO_BRAND) -> str:
     """The report as text; the same analysis and tables give the same bytes.
 
     `con` holds the public tables, any of which may be empty. Bulk is cut (the page says how much),
-    so that the file stays below 10 MB whatever the bundle holds.
+    so that the file stays below 10 MB whatever the bundle holds. `company` comes first on the page and last in the style sheet.
     """
     folder = data_folder("reports")
     environment = Environment(
@@ -27,9 +91,15 @@ def render(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> 
         lstrip_blocks=True,
         finalize=_printable,
     )
-    # Ours, not the bundle's: autoescape would turn the quotes of the style sheet into entities.
-    style = Markup((folder / "report.css").read_text(encoding="utf-8"))
-    return environment.get_template("report.html").render(page=build(analysis, con, version), style=style)
+    page = build(analysis, con, version)
+    styles, scripts = [inline(folder / "report.css")], [inline(folder / "report.js")]
+    if page.step_data is not None:
+        styles.append(inline(folder / UPLOT / "uPlot.min.css"))
+        scripts.insert(0, inline(folder / UPLOT / "uPlot.iife.min.js"))
+    if company.style:
+        styles.append(_element(company.style))
+    head = Markup(company.head)
+    return environment.get_template("report.html").render(page=page, styles=styles, scripts=scripts, head=head)
 
 
 def _printable(value: object) -> object:

@@ -108,6 +108,11 @@ def _rows(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[t
     return con.execute(_sql(name), values).fetchall() if values else con.execute(_sql(name)).fetchall()
 
 
+def rows_of(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[tuple[Any, ...]]:
+    """Rows of the query reports/sql/<name>.sql."""
+    return _rows(con, name, **values)
+
+
 def event_range(con: duckdb.DuckDBPyConnection) -> tuple[datetime, datetime] | None:
     """First and last time of the events; None when none has a time."""
     first, last = _rows(con, "timeline_range")[0]
@@ -152,3 +157,13 @@ def coverage_totals(con: duckdb.DuckDBPyConnection) -> CoverageTotals:
 def odd_lines(con: duckdb.DuckDBPyConnection, rows: int) -> list[OddLine]:
     """Examples of odd lines, by file and line."""
     return [OddLine(*row) for row in _rows(con, "odd_lines", rows=rows)]
+
+
+def rank_ends(con: duckdb.DuckDBPyConnection, since: datetime | None) -> list[tuple[Any, ...]]:
+    """(rank, node, local rank, kind, event, time, file, line) of the first error of every rank since a time; nulls where there is none."""
+    return _rows(con, "rank_ends", lo=since)
+
+
+def settings(con: duckdb.DuckDBPyConnection, rows: int) -> list[tuple[str, str, int, str, int]]:
+    """(name, value, hosts that print it, file, line) of the job's settings, at most `rows`."""
+    return [(name, value, hosts, file, line) for name, value, _, hosts, file, line in _rows(con, "settings", rows=rows)]

@@ -26,6 +26,7 @@ from postmortem.report.figures import (
 )
 from postmortem.report.view_hops import chain, network_sentence
 from postmortem.report.words import cause_title, culprit_name, sentence
+from postmortem.report.words_loss import advice_words, energy_words, ratio_words, saving_words
 
 EVIDENCE_LINES = 6
 RIVALS = 5
@@ -190,13 +191,15 @@ def _loss(page: _Page, loss: Loss) -> None:
     page.items(cost)
     if loss.last_durable_step is not None:
         page.text(f"- last durable checkpoint: step {loss.last_durable_step:,}", hang=2)
-    ratios = [
-        f"{name} {percent(share)}"
-        for name, share in (("ETTR of the attempt", loss.ettr_attempt), ("throughput lost", loss.throughput_loss))
-        if share is not None
-    ]
+    ratios = [f"{name} {share}" for name, share in ratio_words(loss)]
+    if loss.throughput_loss:
+        ratios.append(f"throughput lost {percent(loss.throughput_loss)}")
     if ratios:
         page.text(f"- {', '.join(ratios)}", hang=2)
+    page.items(saving_words(saving, loss.advice) for saving in loss.savings)
+    if loss.advice is not None:
+        page.text(f"- {advice_words(loss.advice)}", hang=2)
+        page.text(f"holds if: {' '.join(loss.advice.conditions)}", indent=2, style="dim")
     page.items(loss.notes)
 
 
@@ -221,6 +224,9 @@ def lost_total(loss: Loss) -> list[str]:
         found.append(f"{_span(loss.gpu_hours, significant, 'GPU-hours lost')}{gpus}")
     if loss.cost is not None:
         found.append(f"cost {_span(loss.cost, money)}")
+    energy = energy_words(loss)
+    if energy is not None:
+        found.append(f"energy {energy}")
     return found
 
 

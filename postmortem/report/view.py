@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 import duckdb
 from markupsafe import Markup
@@ -12,12 +14,13 @@ from markupsafe import Markup
 from postmortem.analysis.model import Analysis
 from postmortem.report import queries
 from postmortem.report.document import to_document
-from postmortem.report.figures import agrees, clock, duration, money, plural, significant, size, stamp
+from postmortem.report.figures import agrees, ascii_escaped, clock, duration, money, plural, significant, size, stamp
 from postmortem.report.svg import lane_rows, swim_lanes
 from postmortem.report.svg_steps import BINS, StepPlot, step_times
 from postmortem.report.svg_steps import description as steps_in_words
 from postmortem.report.timeline import build as build_timeline
 from postmortem.report.view_findings import FindingView, distinct, finding_view
+from postmortem.report.view_ranks import RanksView, ranks_view
 from postmortem.report.view_rows import (
     LossView,
     TextTable,
@@ -27,17 +30,20 @@ from postmortem.report.view_rows import (
     lane_table,
     loss_view,
     odd_table,
-    queue_pair_table,
-    rank_table,
     step_table,
     survived_table,
     words,
 )
+from postmortem.report.view_settings import glossary, settings_table
+from postmortem.report.view_slow import SlowView, slow_view
 from postmortem.report.words import cause_title, headline
 
 CARDS = 3
 FINDINGS = 8
 FILES, ODD = 200, 60
+ZOOM_BINS = 2000
+SAID_TEXTS, SAID_LIMIT = 500, 400
+"""How many texts, and how much of each, the glossary looks into for its terms."""
 DOCUMENT_LIMIT = 3_000_000
 """A larger JSON document is not embedded: the page must stay below 10 MB whatever the bundle holds."""
 
@@ -81,15 +87,18 @@ class Page:
     more_findings: int
     timeline: Figure
     gaps: tuple[str, ...]
+    ranks: RanksView
     steps: Figure
+    step_data: Markup | None
     loss: LossView
     survived: TextTable
-    slow_ranks: TextTable
-    slow_queue_pairs: TextTable
+    slow: SlowView
     clock_facts: str
     clocks: TextTable
     coverage: TextTable
     odd: TextTable
+    settings: TextTable
+    glossary: tuple[tuple[str, str], ...]
     totals: str
     next_steps: tuple[str, ...]
     collect: tuple[str, ...]
@@ -106,6 +115,7 @@ def build(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> P
     cause = analysis.verdict.cause
     findings = tuple(finding_view(number, one) for number, one in enumerate(analysis.findings[:FINDINGS], start=1))
     totals = queries.coverage_totals(con)
+    steps = _steps(analysis, con)
     advisers = findings[: CARDS if cause == "unknown" else 1]
     return Page(
         bundle=words(analysis.bundle, 200),
@@ -123,15 +133,18 @@ def build(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> P
         more_findings=max(0, len(analysis.findings) - FINDINGS),
         timeline=_timeline(analysis, con),
         gaps=tuple(_gaps(analysis, totals)),
-        steps=_steps(analysis, con),
+        ranks=ranks_view(analysis, con),
+        steps=steps,
+        step_data=step_data(con) if steps.svg else None,
         loss=loss_view(analysis.loss),
         survived=survived_table(analysis.survived),
-        slow_ranks=rank_table(analysis.slow_ranks),
-        slow_queue_pairs=queue_pair_table(analysis.slow_queue_pairs),
+        slow=slow_view(analysis, con),
         clock_facts=clock_facts(analysis.clocks),
         clocks=clock_table(analysis.clocks),
         coverage=coverage_table(queries.file_coverage(con, FILES), totals.files),
         odd=_odd(analysis, con, totals.odd),
+        settings=settings_table(con),
+        glossary=glossary(" ".join(text[:SAID_LIMIT] for text in islice(_said(analysis), SAID_TEXTS))),
         totals=_totals(analysis),
         next_steps=distinct(finding.next_steps for finding in advisers),
         collect=distinct(finding.collect for finding in advisers),
@@ -147,10 +160,35 @@ def embedded(analysis: Analysis, version: str) -> Markup | None:
     """
     if sum(len(line.text) for finding in analysis.findings for line in finding.evidence) > DOCUMENT_LIMIT:
         return None
-    text = json.dumps(to_document(analysis, version), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = ascii_escaped(
+        json.dumps(to_document(analysis, version), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    )
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text) if len(text.encode("utf-8")) <= DOCUMENT_LIMIT else None
+
+
+def step_data(con: duckdb.DuckDBPyConnection) -> Markup | None:
+    """Columns for the plot to zoom into: step, median, fastest and slowest seconds of at most 2,000 runs of steps; None below three."""
+    bins = queries.step_bins(con, ZOOM_BINS)
+    if len(bins) < 3:
+        return None
+    columns = (
+        [part.first for part in bins],
+        *([round(getattr(part, name) / 1000, 4) for part in bins] for name in ("typical", "fastest", "slowest")),
+    )
+    return Markup(json.dumps(columns, allow_nan=False, separators=(",", ":")))
+
+
+def _said(analysis: Analysis) -> Iterator[str]:
+    """What the report says in words: where the glossary looks for its terms."""
+    yield headline(analysis)
+    yield from (part.bin for part in analysis.loss.bins)
+    for finding in analysis.findings[:FINDINGS]:
+        yield cause_title(finding.cause)
+        yield from (finding.summary, *finding.next_steps, *finding.collect)
+        yield from (line.text for line in finding.evidence)
+    yield "ETTR onset checkpoint rank" if analysis.loss.bins else ""
 
 
 def _tone(analysis: Analysis) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from postmortem.analysis.clocks import ZONE_ASSUMED, ZONE_BY_EVENTS, ZONE_BY_OTHERS
-from postmortem.analysis.model import Bin, Clock, Loss, SlowQueuePair, SlowRank, Span, Survived
+from postmortem.analysis.model import Bin, Clock, Loss, Span, Survived
 from postmortem.report.figures import (
     UNKNOWN,
     agrees,
@@ -22,7 +24,9 @@ from postmortem.report.figures import (
 )
 from postmortem.report.queries import FileCoverage, Lane, OddLine, StepBin
 from postmortem.report.svg import lane_title
+from postmortem.report.svg_loss import kind_of, loss_bar
 from postmortem.report.words import bin_title
+from postmortem.report.words_loss import advice_figures, advice_words, ratio_words, saving_words
 
 WORDS_LIMIT = 1000
 NAME_LIMIT = 240
@@ -40,6 +44,20 @@ class LossRow:
     basis: str
     is_lost: bool
     bar: float
+    kind: str
+    """CSS class of its colour, as in the drawing."""
+    low_bar: float
+    high_bar: float
+    """Its bounds on the scale of `bar`; equal where they agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceView:
+    """The advice on the checkpoint interval: a sentence, what it rests on, under which conditions it holds."""
+
+    words: str
+    figures: tuple[tuple[str, str], ...]
+    conditions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,9 @@ class LossView:
     totals: tuple[TotalRow, ...]
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    svg: Markup | None
+    savings: tuple[str, ...]
+    advice: AdviceView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +107,53 @@ def _name(value: str | None) -> str:
 def loss_view(loss: Loss) -> LossView:
     """The partition in its order, the totals, the ratios and the notes."""
     bins = loss.bins[:60]
-    longest = max((part.best_s for part in bins), default=0.0)
+    longest = max((part.hi_s if part.hi_s < 4 * part.best_s else part.best_s for part in bins), default=0.0)
+    drawing = loss_bar(loss)
     return LossView(
         tuple(_loss_row(part, longest) for part in bins),
         tuple(_totals(loss)),
         tuple(_loss_facts(loss)),
         tuple(words(note) for note in loss.notes[:30]),
+        Markup(drawing) if drawing is not None else None,
+        tuple(words(saving_words(saving, loss.advice)) for saving in loss.savings[:10]),
+        _advice(loss),
     )
 
 
+def _advice(loss: Loss) -> AdviceView | None:
+    advice = loss.advice
+    if advice is None:
+        return None
+    conditions = tuple(words(condition) for condition in advice.conditions)
+    return AdviceView(words(advice_words(advice)), tuple(advice_figures(advice)), conditions)
+
+
+def _share(value: float, longest: float) -> float:
+    """Percent of the longest, 0 to 100; 0 for what is no number."""
+    share = 100 * max(0.0, value) / longest if longest > 0 else 0.0
+    return min(100.0, share) if share == share else 0.0
+
+
 def _loss_row(part: Bin, longest: float) -> LossRow:
-    bar = 100 * max(0.0, part.best_s) / longest if longest > 0 else 0.0
-    bar = min(100.0, bar) if bar == bar else 0.0
     spread = Span(part.lo_s, part.best_s, part.hi_s)
     low, high = ("", "") if agrees(spread) else (duration(part.lo_s), duration(part.hi_s))
     title = bin_title(part.bin)
-    return LossRow(part.bin, title, low, duration(part.best_s), high, part.basis, part.is_lost, bar)
+    bar, low_bar, high_bar = (_share(value, longest) for value in (part.best_s, part.lo_s, part.hi_s))
+    if agrees(spread):
+        low_bar = high_bar = bar
+    return LossRow(
+        part.bin,
+        title,
+        low,
+        duration(part.best_s),
+        high,
+        part.basis,
+        part.is_lost,
+        bar,
+        kind_of(part),
+        low_bar,
+        high_bar,
+    )
 
 
 def _totals(loss: Loss) -> list[TotalRow]:
@@ -113,6 +165,8 @@ def _totals(loss: Loss) -> list[TotalRow]:
         rows.append(_total("GPU-hours lost", loss.gpu_hours, basis, significant))
     if loss.cost is not None:
         rows.append(_total("cost", loss.cost, basis, money))
+    if loss.energy_kwh is not None:
+        rows.append(_total("kWh", loss.energy_kwh, basis, significant))
     return rows
 
 
@@ -128,10 +182,10 @@ def _loss_facts(loss: Loss) -> list[tuple[str, str]]:
         ("last step", None if loss.last_step is None else f"step {loss.last_step:,}"),
         ("healthy step", None if loss.healthy_step_s is None else duration(loss.healthy_step_s)),
         ("throughput lost to slow steps", None if loss.throughput_loss is None else percent(loss.throughput_loss)),
-        ("ETTR of the attempt", None if loss.ettr_attempt is None else percent(loss.ettr_attempt)),
-        ("ETTR of all attempts", None if loss.ettr_run is None else percent(loss.ettr_run)),
-        ("ETTR with queue time", None if loss.ettr_wall is None else percent(loss.ettr_wall)),
+        *ratio_words(loss),
         ("GPU-hours idle after onset", None if loss.idle_gpu_hours is None else significant(loss.idle_gpu_hours)),
+        ("GPU-hours of excess in slow steps", None if not loss.tax_gpu_hours else significant(loss.tax_gpu_hours)),
+        ("GPU-hours of waiting for saves", None if not loss.save_gpu_hours else significant(loss.save_gpu_hours)),
     ]
     return [(name, value) for name, value in facts if value is not None]
 
@@ -151,42 +205,6 @@ def survived_table(faults: tuple[Survived, ...], limit: int = 60) -> TextTable:
     )
     heads = ("event", "host", "what", "first (UTC)", "last (UTC)", "why it is not the cause")
     return TextTable("The job went on after each of these", heads, frozenset(), rows, max(0, len(faults) - limit))
-
-
-def rank_table(slow: tuple[SlowRank, ...], limit: int = 50) -> TextTable:
-    """Ranks slower than their peers."""
-    rows = tuple(
-        (
-            f"{one.rank:,}",
-            f"{one.slowdown:.2f} times",
-            "" if one.since_step is None else f"{one.since_step:,}",
-            one.kind,
-            f"{one.confidence:.2f}",
-        )
-        for one in slow[:limit]
-    )
-    heads = ("rank", "time of its peers", "since step", "kind", "confidence")
-    return TextTable("Ranks slower than their peers", heads, frozenset({0, 1, 2, 4}), rows, max(0, len(slow) - limit))
-
-
-def queue_pair_table(slow: tuple[SlowQueuePair, ...], limit: int = 50) -> TextTable:
-    """Queue pairs with a long tail."""
-    rows = tuple(
-        (
-            f"{one.qpn}",
-            _name(one.dev),
-            _name(one.host),
-            _name(one.peer),
-            significant(one.p50_us),
-            significant(one.p99_us),
-            f"{one.samples:,}",
-            f"{one.confidence:.2f}",
-        )
-        for one in slow[:limit]
-    )
-    heads = ("queue pair", "device", "host", "peer", "median, µs", "99th percentile, µs", "samples", "confidence")
-    numeric = frozenset({0, 4, 5, 6, 7})
-    return TextTable("Queue pairs with a long tail", heads, numeric, rows, max(0, len(slow) - limit))
 
 
 def clock_facts(clocks: tuple[Clock, ...]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from postmortem.bundle import Member, Problem, Unit, open_unit, rank_hint
-from postmortem.catalogue.definition import load_folders
+from postmortem.bundle import Limits, Member, Problem, Unit, open_units, rank_hint
+from postmortem.catalogue.compiled import load_compiled
 from postmortem.catalogue.matcher import HIT_SCHEMA, ROW_SCHEMA, Matcher
 from postmortem.catalogue.records import merge_records
 from postmortem.catalogue.values import polars_schema
@@ -28,10 +31,16 @@ from postmortem.lines.blocks import Block, read_blocks
 from postmortem.lines.documents import document_shape, read_document
 from postmortem.lines.donors import NO_TIME, donors, inherit
 from postmortem.lines.types import POLARS_TYPES
+from postmortem.patterns import later
+from postmortem.resources import data_folder
 from postmortem.schema import TABLE_BY_NAME
+from postmortem.tables import repeats
+from postmortem.tables.repeats import DisagreementError, FileState, Repeats
 from postmortem.tables.sections import Sections, holds_sections
+from postmortem.tables.spool import discard, write_rows
 
 FLUSH_ROWS: Final = 100_000
+FLUSH_REPEATS: Final = 2_000_000
 HEAD_BYTES: Final = 64 << 10
 MAX_ODD: Final = 20
 """Odd lines kept as examples per member; all are counted."""
@@ -39,7 +48,7 @@ MAX_ODD: Final = 20
 _ESCAPES: Final = {'\\"': '"', "\\/": "/", "\\\\": "\\", "\\t": "\t", "\\u003c": "<", "\\u003e": ">", "\\u0026": "&"}
 """What JSON writers put for characters that literals of definitions hold."""
 
-_BYTE_LIST: Final = re.compile(r'"MESSAGE" ?: ?\[((?: ?[0-9]{1,3} ?,)* ?[0-9]{1,3} ?)\]')
+_BYTE_LIST: Final = later(r'"MESSAGE" ?: ?\[((?: ?[0-9]{1,3} ?,)* ?[0-9]{1,3} ?)\]')
 
 FILE_SCHEMA: Final = {
     **polars_schema(TABLE_BY_NAME["files"].columns),
@@ -54,22 +63,27 @@ ODD_SCHEMA: Final = polars_schema(TABLE_BY_NAME["odd_lines"].columns)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Picklable work for one call of `parse_batch`: units, where rows go, which definitions are used."""
+    """Picklable work for one call of `parse_batch`: units, where rows go (a folder or a URL), which definitions are used.
+
+    Of `parsers` the empty text is our own definitions, wherever the worker has them installed.
+    """
 
     number: int
     units: tuple[Unit, ...]
     spool: str
     parsers: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What one batch did; the rows are in the spool folder."""
+    """What one batch did; the rows are in the spool, in `files` (paths below it)."""
 
     number: int
     members: int
     bytes: int
     problems: tuple[Problem, ...]
+    files: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -78,27 +92,42 @@ class _Work:
 
     batch: Batch
     matcher: Matcher
-    part: int = 0
     hits: list[pl.DataFrame] = field(default_factory=list)
     donors: list[pl.DataFrame] = field(default_factory=list)
     rows: int = 0
     tables: dict[str, list[pl.DataFrame]] = field(default_factory=lambda: defaultdict(list))
     files: list[dict[str, object]] = field(default_factory=list)
     odd: list[tuple[str, int, str, str]] = field(default_factory=list)
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    """Part of the files' names: a batch that is read again, since its worker died, must not meet what is left of the first time."""
+    written: list[str] = field(default_factory=list)
+    repeats: Repeats = field(default_factory=Repeats)
+    state: FileState | None = None
+    kept: list[pl.DataFrame] = field(default_factory=list)
+    part: int = 0
+    """Counts flushes: templates are numbered anew in each."""
 
 
 @lru_cache(maxsize=2)
 def matcher_for(parsers: tuple[str, ...]) -> Matcher:
     """The compiled catalogue of these folders; made once per process."""
-    return Matcher(load_folders([Path(p) for p in parsers]))
+    return Matcher(load_compiled([Path(p) if p else data_folder("parsers") for p in parsers]))
 
 
-def batches(units: Sequence[Unit], spool: Path, parsers: Sequence[Path], batch_bytes: int = 32 << 20) -> list[Batch]:
-    """Units in their order, small ones together: a batch costs a fraction of a second by itself."""
+def batches(
+    units: Sequence[Unit], spool: Path | str, parsers: Sequence[Path], batch_bytes: int | None = None
+) -> list[Batch]:
+    """Units in their order, small ones together: a batch costs a fraction of a second by itself.
+
+    Of `batch_bytes` each (a larger unit is a batch of its own), by default a sixth of all between 32 and 128 MB.
+    """
+    if batch_bytes is None:
+        batch_bytes = min(max(sum(u.size for u in units) // 6, 32 << 20), 128 << 20)
     out: list[Batch] = []
     group: list[Unit] = []
     size = 0
-    folders = tuple(str(p) for p in parsers)
+    own = data_folder("parsers")
+    folders = tuple("" if p == own else str(p) for p in parsers)
     for unit in units:
         if group and size + unit.size > batch_bytes:
             out.append(Batch(len(out), tuple(group), str(spool), folders))
@@ -111,17 +140,25 @@ def batches(units: Sequence[Unit], spool: Path, parsers: Sequence[Path], batch_b
 
 
 def parse_batch(batch: Batch) -> BatchResult:
-    """Parse all members of `batch`, writing `<spool>/<table>/<batch>-<part>.parquet`."""
+    """Parse all members of `batch`, writing `<spool>/<table>/<batch>-<attempt>-<count>.parquet`. Raises OSError when the spool refuses."""
     work = _Work(batch, matcher_for(batch.parsers))
+    try:
+        return _parse(batch, work)
+    except DisagreementError:
+        # Definitions of the user's may claim lines that have a shape of ours: then the catalogue reads every line.
+        discard(batch.spool, work.written)
+        return _parse(batch, _Work(batch, work.matcher, repeats=Repeats(use_shapes=False)))
+
+
+def _parse(batch: Batch, work: _Work) -> BatchResult:
     problems: list[Problem] = []
     total = 0
-    for unit in batch.units:
-        for member in open_unit(unit, problems=problems):
-            total += _member(member, work)
+    for member in open_units(batch.units, batch.limits, problems):
+        total += _member(member, work)
     _flush(work)
     _write(work, "files", pl.DataFrame(work.files, schema=FILE_SCHEMA, orient="row"))
     _write(work, "odd_lines", pl.DataFrame(work.odd, schema=ODD_SCHEMA, orient="row"))
-    return BatchResult(batch.number, len(work.files), total, tuple(problems))
+    return BatchResult(batch.number, len(work.files), total, tuple(problems), tuple(work.written))
 
 
 def _looks_binary(head: bytes) -> bool:
@@ -154,11 +191,11 @@ def _member(member: Member, work: _Work) -> int:
         member.notes.append("no text and no known format")
         size = member.size or len(head)
         odd = 1
-        work.odd.append((member.name, 0, "no text and no known format", ""))
     elif kind is None:
         kind = "text"
         rank = rank_hint(member.name)
         sections = Sections(member.name, member.host_hint, rank) if not shape and holds_sections(head) else None
+        work.state = FileState(member.name)
         for block in read_document(shape, member.stream) if shape else read_blocks(member.stream):
             lines += block.lines
             if sections:
@@ -167,6 +204,8 @@ def _member(member: Member, work: _Work) -> int:
             odd += block.odd_count
             work.odd.extend((member.name, n, why, text) for n, why, text in block.odd[:MAX_ODD])
             _take(member.name, block, work)
+        _keep_last(work)
+        work.state = None
         if sections:
             sections.finish()
             for decoded in sections.found:
@@ -193,26 +232,54 @@ def _member(member: Member, work: _Work) -> int:
 
 def _take(name: str, block: Block, work: _Work) -> None:
     """Keep the lines of `block` that hold a literal, and those that date them."""
+    prefilter = work.matcher.prefilter
+    state = work.state
+    may_repeat = state is not None and repeats.fits(block, state)
     framed = block.framed if block.framed is not None else _decoded(block.text)
     shown = block.text if framed is None else framed
-    mask = shown.str.contains(work.matcher.prefilter) | _hidden(shown, work.matcher.prefilter)
-    index = mask.arg_true()
-    if not len(index):
-        return
-    where = index.to_numpy()
-    frame = pl.DataFrame(
-        {"line": block.numbers[where], "offset": block.offsets[where], "text": block.text.gather(index)}
-    ).with_columns(
-        pl.lit(name).alias("file"),
-        framed=pl.lit(None, dtype=pl.String) if framed is None else framed.gather(index),
-    )
-    work.hits.append(frame.select(pl.col(n).cast(t) for n, t in _FRAMED_SCHEMA.items()))
-    work.rows += frame.height
-    untimed = ~frame["text"].str.contains(NO_TIME)
-    if block.framed is None and untimed.any():
-        work.donors.append(donors(name, block, index.filter(untimed)))
-    if work.rows >= FLUSH_ROWS:
+
+    def matches(texts: pl.Series) -> pl.Series:
+        return texts.str.contains(prefilter) | _hidden(texts, prefilter)
+
+    where = None
+    if may_repeat and state is not None and framed is None:
+        where = repeats.take(block, state, work.repeats, work.part, matches)
+    is_read_whole = where is None
+    if where is None:
+        where = matches(shown).arg_true().to_numpy().astype(np.intp)
+    if len(where):
+        frame = pl.DataFrame(
+            {"line": block.numbers[where], "offset": block.offsets[where], "text": _copied(block.text, where)}
+        ).with_columns(
+            pl.lit(name).alias("file"),
+            framed=pl.lit(None, dtype=pl.String) if framed is None else framed.gather(where),
+        )
+        work.hits.append(frame.select(pl.col(n).cast(t) for n, t in _FRAMED_SCHEMA.items()))
+        work.rows += frame.height
+        # A block that was looked at for repetitions shows no time, so nothing in it can lend one.
+        untimed = ~frame["text"].str.contains(NO_TIME)
+        if is_read_whole and block.framed is None and untimed.any():
+            work.donors.append(donors(name, block, pl.Series(where).filter(untimed)))
+    if work.rows >= FLUSH_ROWS or work.repeats.lines >= FLUSH_REPEATS:
         _flush(work)
+
+
+def _copied(texts: pl.Series, where: npt.NDArray[np.intp]) -> pl.Series:
+    """The texts at these places; a few of many are copied, since polars would keep all bytes of the block for them."""
+    some = texts.gather(where)
+    return pl.Series("text", some.to_list(), dtype=pl.String) if len(where) * 4 < len(texts) else some
+
+
+def _keep_last(work: _Work) -> None:
+    """Have the last calls of the file that is being read, as far as they were not read whole, read whole."""
+    found = repeats.last_lines(work.state) if work.state else None
+    if found is not None:
+        work.kept.append(found)
+        work.hits.append(
+            found.select(
+                pl.col(n) if n in found.columns else pl.lit(None, dtype=t).alias(n) for n, t in _FRAMED_SCHEMA.items()
+            )
+        )
 
 
 def _decoded(text: pl.Series) -> pl.Series | None:
@@ -242,17 +309,25 @@ def _hidden(shown: pl.Series, prefilter: str) -> pl.Series:
 
 def _flush(work: _Work) -> None:
     """Recognise and write what has come together."""
+    _keep_last(work)
     if work.hits:
-        rows = merge_records(work.matcher.recognise(pl.concat(work.hits)))
+        rows = work.matcher.recognise(pl.concat(work.hits))
+        kept = pl.concat(work.kept) if work.kept else pl.DataFrame()
+        base = (work.batch.number << 40) + (work.part << 24)
+        rows, templates, narrow = repeats.settle_repeats(rows, kept, work.repeats, base, work.matcher.telling)
+        rows = merge_records(rows)
         rows = inherit(rows, pl.concat(work.donors) if work.donors else None)
         _write(work, "events", rows.filter(~pl.col("is_fact")))
         _write(work, "facts", rows.filter(pl.col("is_fact")))
+        _write(work, "templates", templates)
+        _write(work, "repeats", narrow)
     for table, frames in work.tables.items():
         frame = pl.concat(frames, how="diagonal_relaxed")
         _write(work, table, _conform_rows(frame) if table in {"events", "facts"} else _conform(table, frame))
-    work.hits, work.donors, work.rows = [], [], 0
-    work.tables.clear()
+    work.hits, work.donors, work.kept, work.rows = [], [], [], 0
+    work.repeats.clear()
     work.part += 1
+    work.tables.clear()
 
 
 def _conform_rows(frame: pl.DataFrame) -> pl.DataFrame:
@@ -281,9 +356,5 @@ def _conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 def _write(work: _Work, table: str, frame: pl.DataFrame) -> None:
     if not frame.height:
         return
-    folder = Path(work.batch.spool) / table
-    folder.mkdir(parents=True, exist_ok=True)
-    extra = len(list(folder.glob(f"{work.batch.number:06d}-{work.part:06d}-*.parquet")))
-    frame.write_parquet(
-        folder / f"{work.batch.number:06d}-{work.part:06d}-{extra}.parquet", compression="zstd", compression_level=1
-    )
+    name = f"{work.batch.number:06d}-{work.attempt}-{len(work.written):06d}"
+    work.written.append(write_rows(work.batch.spool, table, name, frame))

@@ -19,6 +19,7 @@ import polars as pl
 from postmortem.decoders import Decoded, decode, sniff
 from postmortem.decoders.base import MAX_TEXT_BYTES
 from postmortem.lines.blocks import Block
+from postmortem.patterns import later
 
 SNIFF_LINES: Final = 400
 MAX_SECTIONS: Final = 20_000
@@ -41,8 +42,8 @@ MARK: Final = (
 )
 """A line that says that another command's output begins (Rust and Python dialect)."""
 
-_MARK: Final = re.compile(MARK.replace(r"\s*$", r"[ \t\r]*$"), re.MULTILINE)
-_HOST: Final = re.compile(
+_MARK: Final = later(MARK.replace(r"\s*$", r"[ \t\r]*$"), re.MULTILINE)
+_HOST: Final = later(
     r"^(?:\[)?(?:[A-Za-z0-9_.-]+@(?P<at>[A-Za-z0-9][A-Za-z0-9_.-]*)|(?P<bare>[A-Za-z][A-Za-z0-9_.-]*?)(?:\([A-Za-z0-9_-]+\))?[#>] ?(?:show|display|net|nv)\b)"
 )
 

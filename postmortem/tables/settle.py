@@ -13,13 +13,27 @@ from postmortem.bundle import Problem
 from postmortem.catalogue.matcher import ROW_SCHEMA
 from postmortem.schema import ENTITY, TABLE_BY_NAME
 from postmortem.tables.ingest import FILE_SCHEMA, ODD_SCHEMA
+from postmortem.tables.repeats import REPEAT_SCHEMA
 from postmortem.tables.store import create_tables, fill_from_spool
 
-DECODED: Final = ("collectives", "groups", "qp_samples", "coll_samples", "ports", "counters", "stacks")
+DECODED: Final = ("collectives", "groups", "qp_samples", "coll_samples", "op_times", "ports", "counters", "stacks")
 """Public tables that decoders alone fill."""
 
 STATED: Final = ("gpus", "nics", "addresses")
 """Public tables to which decoders contribute: their rows become the temporary tables `stated_gpus`, …"""
+
+
+_REPEATED: Final = """
+    SELECT t.* EXCLUDE (template, times, _offset) REPLACE (
+      p.line AS line, p."offset" + t."offset" - t._offset AS "offset",
+      coalesce(p.seq, t.seq) AS seq, coalesce(p.numel, t.numel) AS numel, coalesce(p.qpn, t.qpn) AS qpn,
+      CASE WHEN p.seq IS NOT NULL THEN regexp_replace(t.text, 'opCount .* count [0-9]+', 'opCount ' || lower(to_hex(p.seq)) || ' … count ' || p.numel)
+           WHEN p.qpn IS NOT NULL THEN regexp_replace(t.text, 'qp_num [0-9]+ .*', 'qp_num ' || p.qpn || ' …') ELSE t.text END AS text,
+      CASE WHEN p.seq IS NOT NULL THEN regexp_replace(t.message, 'opCount .* count [0-9]+', 'opCount ' || lower(to_hex(p.seq)) || ' … count ' || p.numel)
+           WHEN p.qpn IS NOT NULL THEN regexp_replace(t.message, 'qp_num [0-9]+ .*', 'qp_num ' || p.qpn || ' …') ELSE t.message END AS message
+    ), false AS from_neighbour
+    FROM repeats p JOIN templates t USING (template)"""
+"""Whole rows for the narrow ones. Pointers of calls are not kept; an ellipsis stands for them."""
 
 
 def statements(package: str, name: str) -> list[tuple[str, str]]:
@@ -41,22 +55,37 @@ def _load(con: duckdb.DuckDBPyConnection, spool: Path, folder: str, schema: dict
     con.execute(f"CREATE TEMP TABLE {alias} AS SELECT * FROM {alias}_empty")
 
 
-def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem]) -> None:
-    """Create all public tables in `con` and fill those that parsing alone can fill."""
+def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem], *, whole: bool = True) -> None:
+    """Create all public tables in `con` and fill those that parsing alone can fill.
+
+    Without `whole` the table `events` has of lines that come back thousands of times only the first and the last
+    (`postmortem.tables.repeats`); `coverage` counts all.
+    """
     create_tables(con)
     rows = {**ROW_SCHEMA, "from_neighbour": pl.Boolean}
     _load(con, spool, "events", dict(rows), "raw_events")
     _load(con, spool, "facts", dict(rows), "raw_facts")
+    _load(
+        con,
+        spool,
+        "templates",
+        {**ROW_SCHEMA, "template": pl.Int64, "_offset": pl.Int64, "times": pl.Int64},
+        "templates",
+    )
+    _load(con, spool, "repeats", dict(REPEAT_SCHEMA), "repeats")
     _load(con, spool, "files", dict(FILE_SCHEMA), "raw_files")
     _load(con, spool, "odd_lines", dict(ODD_SCHEMA), "raw_odd")
     # In a file of several outputs a line may have gone through the line pass and through a section's decoder, which knows more of it.
     con.execute(
         "CREATE TEMP TABLE decoded_lines AS SELECT DISTINCT file, line, event FROM raw_events WHERE definition < 0"
     )
-    con.execute("""
+    con.execute(
+        """
         CREATE TEMP VIEW raw_rows AS
         SELECT * FROM raw_events e WHERE e.definition < 0 OR NOT EXISTS (FROM decoded_lines d WHERE d.file = e.file AND d.line = e.line AND d.event = e.event)
-        UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts""")
+        UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts"""
+        + (f" UNION ALL BY NAME {_REPEATED}" if whole else "")
+    )
     for _, sql in statements("postmortem.tables", "settle.sql"):
         con.execute(sql)
     _events(con)
@@ -65,8 +94,13 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem])
     for name in STATED:
         con.execute(f"CREATE TEMP TABLE stated_{name} AS FROM {name} LIMIT 0")
         fill_from_spool(con, spool, name, f"stated_{name}")
+    con.execute(f"""
+        CREATE TEMP TABLE omitted AS
+        SELECT file, sum(times) AS recognised, sum(times * events) AS events FROM (
+            SELECT file, template, any_value(times) AS times, count(*) FILTER (NOT is_fact) AS events FROM templates GROUP BY file, template
+        ) WHERE {str(not whole).lower()} GROUP BY file""")
     _files(con, problems)
-    for name in ("placed", "dated", "settled"):
+    for name in ("placed", "dated", "settled", "omitted"):
         con.execute(f"DROP TABLE {name}")
 
 
@@ -100,11 +134,12 @@ def _files(con: duckdb.DuckDBPyConnection, problems: list[Problem]) -> None:
         con.execute("INSERT INTO odd_lines VALUES (?, 0, ?, '')", [problem.name, problem.what])
     con.execute("""
         INSERT INTO coverage
-        SELECT f.file, f.bytes, coalesce(r.lines, 0), coalesce(e.recognised, 0), coalesce(e.events, 0),
+        SELECT f.file, f.bytes, coalesce(r.lines, 0), coalesce(e.recognised, 0) + coalesce(n.recognised, 0), coalesce(e.events, 0) + coalesce(n.events, 0),
                greatest(coalesce(r.odd, 0), CASE WHEN f.note IS NULL THEN 0 ELSE 1 END), e.sources, e.first_ts, e.last_ts
         FROM files f LEFT JOIN raw_files r USING (file) LEFT JOIN (
             SELECT file, count(DISTINCT line) AS recognised, count(*) FILTER (NOT is_fact) AS events,
                    string_agg(DISTINCT source, ',' ORDER BY source) AS sources,
                    min(ts) FILTER (NOT is_fact) AS first_ts, max(ts) FILTER (NOT is_fact) AS last_ts
             FROM settled GROUP BY file) e USING (file)
+        LEFT JOIN omitted n USING (file)
         ORDER BY f.file""")

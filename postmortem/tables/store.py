@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
+from postmortem.errors import UsageError
 from postmortem.schema import SOURCES, TABLE_BY_NAME, TABLES, Table
 
 STORAGE_VERSION: Final = "v1.2.0"
 """A file in the library's own default format is refused by older command-line clients."""
+MAGIC: Final = b"DUCK"
+MACRO: Final = re.compile(
+    r"^-- ([a-z_]+\([^\n]*)\n(?=CREATE OR REPLACE MACRO ([a-z_]+)\()(CREATE [^;]*);$", re.MULTILINE
+)
+"""Comment, name and statement of each macro in sql/macros.sql."""
+
+
+def is_database(path: Path) -> bool:
+    """The file is a DuckDB database (its magic stands at byte 8)."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(12)[8:] == MAGIC
 
 
 def connect(
@@ -32,6 +48,59 @@ def connect(
         quoted = str(path).replace("'", "''")
         con.execute(f"ATTACH '{quoted}' AS incident (STORAGE_VERSION '{STORAGE_VERSION}')")
         con.execute("USE incident")
+    return con
+
+
+def read_only(
+    path: Path, work: Path, memory_limit: str = "1GB", *, allow_files: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """A connection to a finished database that can change nothing in it; it spills into `work`.
+
+    Statements reach no other file and no network, unless `allow_files`.
+
+    Raises UsageError when the file can't be opened.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "temp_directory": str(work),
+        "memory_limit": memory_limit,
+        "autoinstall_known_extensions": "false",
+        "python_enable_replacements": "false",
+    }
+    try:
+        con = duckdb.connect(str(path), read_only=True, config=config)
+        con.execute("SET GLOBAL TimeZone = 'UTC'")
+        if not allow_files:
+            con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        raise UsageError(f"{path} can't be opened: {str(error).splitlines()[0]}") from error
+    return con
+
+
+def attached(path: Path, work: Path, memory_limit: str) -> duckdb.DuckDBPyConnection:
+    """Like `read_only`, for a file that several connections of this process may have open with settings of their own.
+
+    The library wants all connections that are made to one file to have the same settings; this one is to a database in memory, to
+    which the file is attached as `incident`. A cursor of it begins with `USE incident`.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "temp_directory": str(work),
+        "memory_limit": memory_limit,
+        "autoinstall_known_extensions": "false",
+        "python_enable_replacements": "false",
+    }
+    con = None
+    try:
+        con = duckdb.connect(":memory:", config=config)
+        con.execute(f"ATTACH {_quote(str(path))} AS incident (READ_ONLY)")
+        con.execute("USE incident")
+        con.execute("SET GLOBAL TimeZone = 'UTC'")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        if con is not None:
+            con.close()
+        raise UsageError(f"{path} can't be opened: {str(error).splitlines()[0]}") from error
     return con
 
 
@@ -90,3 +159,11 @@ def source_views(con: duckdb.DuckDBPyConnection) -> None:
         listed = ", ".join(f'"{c}"' for c in columns)
         con.execute(f'CREATE OR REPLACE VIEW "{source}" AS SELECT {listed} FROM events WHERE source = {_quote(source)}')
         con.execute(f'COMMENT ON VIEW "{source}" IS {_quote(f"events of the source {source}, columns that it fills")}')
+
+
+def macros(con: duckdb.DuckDBPyConnection) -> None:
+    """The table macros of sql/macros.sql (`timeline(host)`, `who(rank)`, …), each with its comment."""
+    text = files("postmortem.tables").joinpath("sql", "macros.sql").read_text(encoding="utf-8")
+    for comment, name, statement in MACRO.findall(text):
+        con.execute(statement)
+        con.execute(f"COMMENT ON MACRO TABLE {name} IS {_quote(comment)}")

@@ -23,7 +23,7 @@ finally:
 
 
 @pytest.mark.parametrize(
-    "verb", [[], ["analyze"], ["query"], ["shell"], ["formats"], ["formats", "lint"]], ids=" ".join
+    "verb", [[], ["analyze"], ["query"], ["shell"], ["export"], ["formats"], ["formats", "lint"]], ids=" ".join
 )
 def test_help_imports_nothing_heavy(verb: list[str]) -> None:
     command = [sys.executable, "-c", PROGRAM % (HEAVY,), *verb, "--help"]

@@ -118,14 +118,14 @@ def crash() -> Analysis:
         (Survived("host.thermal_throttle", "node-2", "CPU1", after(-5), None, "steps went on"),),
         (SlowRank(211, 1.4, 45, "compute", 0.6),),
         (SlowQueuePair("node-9", "mlx5_4", 1032, "10.0.0.2", 6.1, 140.0, 12, 0.7),),
-        Loss(
+        loss=Loss(
             528, 40, 60, bins, Span(1030, 2030, 2130), Span(301.5, 302.13, 303.0), Span(755.1, 755.33, 755.6), 
             "inferred", 10.0, 0.75, 0.7, 0.68, 0.28, 89.2, 2630, ("The last save was not finished.",),
         ),
-        Coverage(3, 19_900, 134, 42, (("node-7/dmesg", 13, "bytes that are no text"),), ("switch logs",)),
-        (Clock("node-1", 12.5, 2.0, "+08:00", "common collectives"), Clock("node-2", None, None, None, "nothing")),
-        after(30.1),
-        after(-3),
+        coverage=Coverage(3, 19_900, 134, 42, (("node-7/dmesg", 13, "bytes that are no text"),), ("switch logs",)),
+        clocks=(Clock("node-1", 12.5, 2.0, "+08:00", "common collectives"), Clock("node-2", None, None, None, "nothing")),
+        detected=after(30.1),
+        last_progress=after(-3),
     )  # fmt: skip
 
 

@@ -42,12 +42,18 @@ def test_keys_come_in_the_order_of_the_schema() -> None:
         ("findings", 0, "evidence", 0): "file line ts text role",
         ("findings", 0, "chosen_over", 0): "cause why",
         ("survived", 0): "event host entity start end why",
-        ("stragglers",): "ranks queue_pairs",
-        ("stragglers", "ranks", 0): "rank slowdown since_step kind confidence",
-        ("stragglers", "queue_pairs", 0): "host dev qpn peer p50_us p99_us samples confidence",
+        ("stragglers",): "ranks queue_pairs traces measured congestion collect",
+        ("stragglers", "ranks", 0): "rank slowdown since_step kind confidence own_ratio",
+        (
+            "stragglers",
+            "queue_pairs",
+            0,
+        ): "host dev qpn peer p50_us p99_us samples confidence port rank windows switch switch_port",
         (
             "loss",
-        ): "gpus last_durable_step bins lost_s gpu_hours cost ettr_attempt throughput_loss checkpoint_advice what_if",
+        ): "gpus last_durable_step bins lost_s gpu_hours cost ettr_attempt throughput_loss checkpoint_advice what_if "
+        "last_step healthy_step_s span_s basis ettr_run ettr_wall goodput idle_gpu_hours degraded_gpu_hours ckpt_stall_gpu_hours "
+        "energy_kwh notes",
         ("loss", "bins", 0): "bin lo_s best_s hi_s basis",
         ("loss", "gpu_hours"): "lo best hi",
         ("coverage",): "files bytes lines events odd missing_sources",

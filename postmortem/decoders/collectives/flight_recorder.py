@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from postmortem.decoders.base import EPOCH, Decoded, Format, MemberLike, Row, read_bytes, real, whole
-from postmortem.decoders.collectives.process_groups import group_name, group_rows
+from postmortem.decoders.collectives.process_groups import group_name, group_rows, own_rank
 from postmortem.decoders.collectives.safe_pickle import DAMAGED, Cut, RefusedPickleError, load_cut, load_plain
+from postmortem.patterns import later
 
 MAX_PICKLE_BYTES: Final = 256 << 20
 MAX_JSON_BYTES: Final = 64 << 20
@@ -27,17 +28,15 @@ MAX_FRAMES: Final = 3
 _MAX_TEXT: Final = 300
 
 _STRONG_KEYS: Final = (b"pg_config", b"pg_status", b"profiling_name", b"collective_seq_id")
-_FIRST_JSON_KEY: Final = re.compile(
+_FIRST_JSON_KEY: Final = later(
     rb'\s*(?:\{\s*"(?:comm_lib_version|nccl_version|nccl_comm_state|version|entries|pg_config|pg_status|host_name)"\s*:'
     rb'|\[\s*\{\s*"(?:record_id|pg_id|pg_name|process_group|seq_id|collective_seq_id|profiling_name|frames)"\s*:)'
 )
 _JSON_KEYS: Final = (b'"pg_config"', b'"pg_status"', b'"profiling_name"', b'"collective_seq_id"')
-_DUMP_NAME: Final = re.compile(r"(?:trace_rank|_dump|flight)[^/]*$", re.IGNORECASE)
-_TRAILING_RANK: Final = re.compile(
-    r"(?:trace|rank|dump)[^/]*?[_.-]([0-9]{1,7})(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$"
-)
+_DUMP_NAME: Final = later(r"(?:trace_rank|_dump|flight)[^/]*$", re.IGNORECASE)
+_TRAILING_RANK: Final = later(r"(?:trace|rank|dump)[^/]*?[_.-]([0-9]{1,7})(?:\.(?:json|pkl|pickle|gz|zst|xz|bz2))*$")
 
-_KEY: Final = re.compile(r'[\s,]*(?:"([^"\\]{1,200})"\s*:\s*)?')
+_KEY: Final = later(r'[\s,]*(?:"([^"\\]{1,200})"\s*:\s*)?')
 _CUT: Final = f"a flight-recorder dump, {DAMAGED}: what stands before that was kept"
 
 _OPERATIONS: Final = (
@@ -56,14 +55,16 @@ def looks_like_dump(name: str, head: bytes) -> bool:
 def decode_flight_recorder(member: MemberLike, rank_hint: int | None) -> Decoded:
     """Rows of `collectives` (one per entry) and `groups` (one per process group); notes say what was damaged.
 
-    `rank` is `rank_hint`, else the number that ends the file's name: a dump does not say whose it is. `line` counts entries.
+    `rank` is the one rank that is in every group of the dump where that is one, else `rank_hint`, else the number that ends the
+    file's name: a dump does not say whose it is. `line` counts entries.
     """
     decoded = Decoded()
     loaded = _load(member, decoded)
     if loaded is None:
         return decoded
     document = loaded.value
-    rank = rank_hint if rank_hint is not None else _rank_of(member.name)
+    named = rank_hint if rank_hint is not None else _rank_of(member.name)
+    rank = own_rank(document, named, _last_number(member.name))
     listed = document if isinstance(document, list) else document.get("entries")
     entries = (
         [e for e in listed if isinstance(e, dict) and id(e) not in loaded.is_open] if isinstance(listed, list) else []
@@ -154,6 +155,12 @@ def _before_cut(text: str, at: int = 0, depth: int = 0) -> Any:
 def _rank_of(name: str) -> int | None:
     found = _TRAILING_RANK.search(name.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
+
+
+def _last_number(name: str) -> int | None:
+    """The last number of a file's name, which may be anything."""
+    found = re.findall(r"[0-9]+", name.rsplit("/", 1)[-1])
+    return int(found[-1]) if found and len(found[-1]) < 8 else None
 
 
 def _when(value: Any) -> datetime | None:

@@ -11,7 +11,6 @@ NCCL_INSPECTOR_PROM_DUMP=1 (2.29.7 and later, inspector_prom.cc) writes means ov
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import polars as pl
@@ -29,16 +28,17 @@ from postmortem.decoders.base import (
     same_stamp,
 )
 from postmortem.lines.blocks import read_blocks
+from postmortem.patterns import later
 
 MAX_SAMPLES: Final = 5_000_000
 MAX_PROM_LINES: Final = 100_000
 _METRICS: Final = (
     "nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds", "nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds",
 )  # fmt: skip
-_PROM: Final = re.compile(rf"({'|'.join(_METRICS)})\{{([^}}]*)\}} (\S+)(?: [0-9]+)?\s*$")
-_LABEL: Final = re.compile(r'([a-z_0-9]+)="([^"]*)"')
+_PROM: Final = later(rf"({'|'.join(_METRICS)})\{{([^}}]*)\}} (\S+)(?: [0-9]+)?\s*$")
+_LABEL: Final = later(r'([a-z_0-9]+)="([^"]*)"')
 _SHOWN: Final = ("comm_name", "collective", "p2p_operation", "message_size", "algo_proto")
-_HEAD: Final = re.compile(rb'\s*\{\s*"(?:header|metadata)"\s*:\s*\{')
+_HEAD: Final = later(rb'\s*\{\s*"(?:header|metadata)"\s*:\s*\{')
 
 
 def looks_like_inspector(head: bytes) -> bool:

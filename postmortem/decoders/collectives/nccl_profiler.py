@@ -11,7 +11,6 @@ So lines are read, never a document. `ts` are microseconds since the plug-in sta
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +18,7 @@ import polars as pl
 
 from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, Format, MemberLike, numbered
 from postmortem.lines.blocks import read_blocks
+from postmortem.patterns import later
 
 MAX_SAMPLES: Final = 5_000_000
 """Timings kept of one file, about 700 MB while it is read; the rest is counted in a note."""
@@ -27,13 +27,13 @@ MAX_OPEN: Final = 1_000_000
 """Begins without an end that are carried on to the next block."""
 
 _CATEGORIES: Final = rb"GROUP|GROUP_API|KERNEL_LAUNCH|COLL|COLL_API|P2P|P2P_API|PROXY|PROXY_STEP|NET|NET_IB|NET_SOCK|GPU|CE_COLL|CE_SYNC|CE_BATCH"
-_HEAD: Final = re.compile(
+_HEAD: Final = later(
     rb'\s*(?:\[\s*)?\{\s*"name"\s*:\s*"[^"]{1,80}"\s*,\s*"cat"\s*:\s*"(?:'
     + _CATEGORIES
     + rb')"\s*,\s*"ph"\s*:\s*"[a-zA-Z]"'
 )
 _KEYS: Final = ("pid", "tid", "cat", "id")
-_RANK_IN_NAME: Final = re.compile(r"_([0-9]{5,20})_([0-9]{1,7})\.(?:json|txt)(?:\.(?:gz|zst|xz))?$")
+_RANK_IN_NAME: Final = later(r"_([0-9]{5,20})_([0-9]{1,7})\.(?:json|txt)(?:\.(?:gz|zst|xz))?$")
 
 
 def looks_like_trace(head: bytes) -> bool:

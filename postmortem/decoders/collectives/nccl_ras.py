@@ -23,23 +23,24 @@ from datetime import datetime
 from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp, whole
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 100_000
 MAX_COLLECTIVES: Final = 32
 MAX_DAMAGED: Final = 20
 """Objects that could not be read after which the rest of a file is left."""
 
-_STATUS: Final = re.compile(r'\{\s*"nccl_version"\s*:\s*"[^"]{1,60}"\s*,\s*"cuda_runtime_version"\s*:')
-_CHANGE: Final = re.compile(
+_STATUS: Final = later(r'\{\s*"nccl_version"\s*:\s*"[^"]{1,60}"\s*,\s*"cuda_runtime_version"\s*:')
+_CHANGE: Final = later(
     r'\{\s*"timestamp"\s*:\s*"[^"]{1,40}"\s*,\s*"group"\s*:\s*"(?:LIFECYCLE|TRACE)"\s*,\s*"event"\s*:\s*"PEER_'
 )
-_BANNER: Final = re.compile(r"\s*(?:RAS Monitor Mode[^\n]*\n=+\s*|OK\s+|SERVER PROTOCOL [0-9]+\s+)*")
-_BEGIN: Final = re.compile(rf"{_STATUS.pattern}|{_CHANGE.pattern}")
-_LIST: Final = re.compile(r'"communicators"\s*:\s*\[\s*')
-_TIME: Final = re.compile(r'"timestamp"\s*:\s*"([^"]{1,40})"')
-_RANK: Final = re.compile(r'"rank"\s*:\s*[0-9]')
+_BANNER: Final = later(r"\s*(?:RAS Monitor Mode[^\n]*\n=+\s*|OK\s+|SERVER PROTOCOL [0-9]+\s+)*")
+_BEGIN: Final = later(rf"{_STATUS.pattern}|{_CHANGE.pattern}")
+_LIST: Final = later(r'"communicators"\s*:\s*\[\s*')
+_TIME: Final = later(r'"timestamp"\s*:\s*"([^"]{1,40})"')
+_RANK: Final = later(r'"rank"\s*:\s*[0-9]')
 _DECODER: Final = json.JSONDecoder()
-_BETWEEN: Final = re.compile(r"[\s,]*")
+_BETWEEN: Final = later(r"[\s,]*")
 _SETTLED: Final = frozenset({"PEER_NEW", "PEER_CONNECTING", "PEER_CONNECTED", "PEER_RECOVERED"})
 _RESULTS: Final = {
     1: "Unhandled CUDA error",

@@ -23,16 +23,17 @@ from typing import Final
 from xml.parsers import expat
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, read_bytes, whole
+from postmortem.patterns import later
 
 MAX_BYTES: Final = 16 << 20
 MAX_DEPTH: Final = 100
 MAX_DEVICES: Final = 20_000
 
-_HEAD: Final = re.compile(
+_HEAD: Final = later(
     r'\ufeff?\s*(?:<\?xml[^<>]*\?>\s*)?(?:<!--(?:[^-]|-[^-])*-->\s*)*<(system|graphs) version="[0-9]+"'
 )
-_BUS: Final = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re.IGNORECASE)
-_INTERFACE: Final = re.compile(r"(?:eth|en[opsx]|bond|ib[0-9]|lo$|team|vlan|br)[A-Za-z0-9._-]*")
+_BUS: Final = later(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re.IGNORECASE)
+_INTERFACE: Final = later(r"(?:eth|en[opsx]|bond|ib[0-9]|lo$|team|vlan|br)[A-Za-z0-9._-]*")
 _HOST_BRIDGE: Final = "cpu"
 
 

@@ -64,6 +64,22 @@ def group_rows(document: dict[str, Any], entries: list[dict[str, Any]], counts: 
     ]
 
 
+def own_rank(document: Any, named: int | None, number: int | None) -> int | None:
+    """The rank of the process that wrote `document`; `named` is what the file's name says, `number` the last number in it.
+
+    A process lists the groups it is a member of, so the one rank that is in all of them wins over a name, which may change when
+    files are copied together. Where several are in all (data parallel alone) the name decides; a number that the name does not call a rank
+    counts only if it is one of them.
+    """
+    config = _children(document.get("pg_config")) if isinstance(document, dict) else {}
+    lists = {id(body.get("ranks")): body.get("ranks") for body in config.values()}
+    texts = {text for ranks in lists.values() if (text := _members(ranks)) not in (None, "[]")}
+    common: set[int] = set.intersection(*(set(json.loads(text)) for text in texts)) if texts else set()
+    if len(common) == 1 and (len(texts) > 1 or named is None):
+        return common.pop()
+    return number if named is None and number in common else named
+
+
 def _own_name(name: str, counts: Mapping[str, int], status: Mapping[str, Any]) -> str:
     """`name`, or what entries and status call the group whose configuration has none (gloo): the only one there is."""
     others = list(counts) or list(status)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from postmortem.decoders.base import MAX_TEXT, Decoded, Head, Hints, MemberLike, Row, read_text, schema_of, stamp
+from postmortem.patterns import later
 
 MAX_COUNTERS: Final = 200_000
 """Readings kept of one file; the rest is noted."""
@@ -25,19 +26,19 @@ _MAX_LINE: Final = 2000
 
 HCA: Final = r"(?:mlx[45]_(?:bond_)?[0-9]+|bnxt_re[0-9]+|irdma[0-9]+|hfi1_[0-9]+|efa_[0-9]+|rdmap[0-9a-z]+|roce[pPo][0-9A-Za-z]+|ibp[0-9]+s[0-9a-z]+|smi[0-9]+)"
 INTERFACE: Final = r"(?:en[opsxP][A-Za-z0-9]+|eth[0-9]+|ib[0-9]+|ib[ps][0-9][A-Za-z0-9]*|bond[0-9]+|swp[0-9]+(?:s[0-9]+)?|rdma[0-9]+|p[0-9]+p[0-9]+|em[0-9]+|ens[0-9][A-Za-z0-9]*)"
-_NAMED_HCA: Final = re.compile(rf"(?<![A-Za-z0-9])({HCA})(?![A-Za-z0-9])")
-_NAMED_INTERFACE: Final = re.compile(rf"(?<![A-Za-z0-9])({INTERFACE})(?![A-Za-z0-9])")
-_PROMPT_HOST: Final = re.compile(r"^\[?[A-Za-z0-9_.-]+@([A-Za-z0-9][A-Za-z0-9.-]*)[^#$>]{0,80}[#$>]\s")
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+_NAMED_HCA: Final = later(rf"(?<![A-Za-z0-9])({HCA})(?![A-Za-z0-9])")
+_NAMED_INTERFACE: Final = later(rf"(?<![A-Za-z0-9])({INTERFACE})(?![A-Za-z0-9])")
+_PROMPT_HOST: Final = later(r"^\[?[A-Za-z0-9_.-]+@([A-Za-z0-9][A-Za-z0-9.-]*)[^#$>]{0,80}[#$>]\s")
+_ANSI: Final = later(r"\x1b\[[0-9;]*m")
 
-_CTIME: Final = re.compile(
+_CTIME: Final = later(
     r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:([A-Z][a-z]{2}) +([0-9]{1,2})|([0-9]{1,2}) ([A-Z][a-z]{2}) (20[0-9]{2}))"
     r" ([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?: ([AP]M))? ([A-Z]{3,4}|[+-][0-9]{4})(?: (20[0-9]{2}))?\b"
 )
-_ISO: Final = re.compile(
+_ISO: Final = later(
     r"(?<![0-9])(20[0-9]{2}-[01][0-9]-[0-3][0-9])[T ]([0-2][0-9]:[0-5][0-9]:[0-5][0-9])([.,][0-9]{1,9})? ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})(?![0-9])"
 )
-_EPOCH: Final = re.compile(
+_EPOCH: Final = later(
     r"^\W{0,12}(?:timestamp|time|epoch|date)?[:= ]{0,3}(1[0-9]{9})(?:\.[0-9]+)?\W{0,12}$", re.IGNORECASE
 )
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -30,25 +30,26 @@ from postmortem.decoders.counters.base import (
     read,
 )
 from postmortem.decoders.fabric.infiniband import switch_name
+from postmortem.patterns import later
 
 _NO_COUNTERS: Final = frozenset({"PortSelect", "CounterSelect", "CounterSelect2", "CapabilityMask"})
-_PERF_HEAD: Final = re.compile(
+_PERF_HEAD: Final = later(
     r"^# ([A-Za-z][A-Za-z0-9 ]*?) ?(?:counters|Counters|extended counters)?: (Lid|DR path|GID|GUID) ?(.*?),? (?:port|all ports)(?: ([0-9]+|ALL))?\b"
 )
-_PERF_ROW: Final = re.compile(r"^([A-Za-z][A-Za-z0-9]*):\.+(0x[0-9a-fA-F]+|[0-9]{1,20})(?:\s.*)?$")
-_PORT_IN_NAME: Final = re.compile(r"(?:-P|port|_p)[_ -]?([0-9]{1,3})(?![0-9])", re.IGNORECASE)
-_ERRORS_FOR: Final = re.compile(r'^(?:Errors|Data Counters) for (?:(0x[0-9a-f]+) )?"([^"]*)"')
-_GUID_ROW: Final = re.compile(r"^\s*GUID (0x[0-9a-f]+) port (ALL|[0-9]+): ?(\[.*)$")
-_PAIR: Final = re.compile(r"\[([A-Za-z][A-Za-z0-9]*) == ([0-9]{1,20})(?: \([0-9.]+ ?[A-Za-z]*\))?\]")
-_DEVICE_AT_END: Final = re.compile(rf"^(.*?)[ /]+({HCA}|HCA-[0-9]+)$")
-_RDMA_HEAD: Final = re.compile(r"^link ([A-Za-z][\w.-]*)/([0-9]+)((?: [a-z][a-z0-9_]* [0-9]+)*) *$")
-_RDMA_MORE: Final = re.compile(r"^(?:\s+|(?=[a-z]))([a-z][a-z0-9_]*) ([0-9]+)((?: [a-z][a-z0-9_]* [0-9]+)*) *$")
+_PERF_ROW: Final = later(r"^([A-Za-z][A-Za-z0-9]*):\.+(0x[0-9a-fA-F]+|[0-9]{1,20})(?:\s.*)?$")
+_PORT_IN_NAME: Final = later(r"(?:-P|port|_p)[_ -]?([0-9]{1,3})(?![0-9])", re.IGNORECASE)
+_ERRORS_FOR: Final = later(r'^(?:Errors|Data Counters) for (?:(0x[0-9a-f]+) )?"([^"]*)"')
+_GUID_ROW: Final = later(r"^\s*GUID (0x[0-9a-f]+) port (ALL|[0-9]+): ?(\[.*)$")
+_PAIR: Final = later(r"\[([A-Za-z][A-Za-z0-9]*) == ([0-9]{1,20})(?: \([0-9.]+ ?[A-Za-z]*\))?\]")
+_DEVICE_AT_END: Final = later(rf"^(.*?)[ /]+({HCA}|HCA-[0-9]+)$")
+_RDMA_HEAD: Final = later(r"^link ([A-Za-z][\w.-]*)/([0-9]+)((?: [a-z][a-z0-9_]* [0-9]+)*) *$")
+_RDMA_MORE: Final = later(r"^(?:\s+|(?=[a-z]))([a-z][a-z0-9_]*) ([0-9]+)((?: [a-z][a-z0-9_]* [0-9]+)*) *$")
 
 
 class PerfQuery(Framed):
     """`perfquery`, also of several ports one after the other."""
 
-    command = re.compile(r"(?:^|[\s/#$>])perfquery\b(.*)$")
+    command = later(r"(?:^|[\s/#$>])perfquery\b(.*)$")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -81,7 +82,7 @@ class PerfQuery(Framed):
 class QueryErrors(Framed):
     """`ibqueryerrors`: a switch's rows are on its ports, a host's on its HCA."""
 
-    command = re.compile(r"(?:^|[\s/#$>])ibqueryerrors\b")
+    command = later(r"(?:^|[\s/#$>])ibqueryerrors\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -110,7 +111,7 @@ class QueryErrors(Framed):
 class RdmaStatistic(Framed):
     """`rdma statistic show` as text."""
 
-    command = re.compile(r"(?:^|[\s/#$>])rdma\s+(?:-p\s+)?stat(?:istics?)?\b")
+    command = later(r"(?:^|[\s/#$>])rdma\s+(?:-p\s+)?stat(?:istics?)?\b")
 
     def on_line(self, number: int, line: str) -> bool:
         if found := _RDMA_HEAD.match(line):

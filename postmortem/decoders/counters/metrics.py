@@ -14,16 +14,17 @@ from typing import Final
 
 from postmortem.decoders.base import Format, Head, real
 from postmortem.decoders.counters.base import Framed, Sheet, looks_like, read
+from postmortem.patterns import later
 
-_LINE: Final = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([-+0-9.eEinfNa]+)(?: (1[0-9]{9}(?:[0-9]{3})?))?$")
-_LABEL: Final = re.compile(r'([A-Za-z_]\w*) ?= ?"((?:[^"\\]|\\.)*)"')
-_KEPT: Final = re.compile(
+_LINE: Final = later(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([-+0-9.eEinfNa]+)(?: (1[0-9]{9}(?:[0-9]{3})?))?$")
+_LABEL: Final = later(r'([A-Za-z_]\w*) ?= ?"((?:[^"\\]|\\.)*)"')
+_KEPT: Final = later(
     r"^(?:DCGM_FI_DEV_(?:XID|ECC|RETIRED|ROW_REMAP|(?:UN)?CORRECTABLE_REMAPPED|PCIE_REPLAY|NVLINK_.*(?:ERR|RECOVERY|REPLAY|CRC|BER)|NVSWITCH_.*(?:ERR|CRC)|.*VIOLATION|GPU_TEMP|MEMORY_TEMP|CLOCK|THERMAL)"
     r"|DCGM_EXP_(?:XID|GPU_HEALTH)|node_infiniband_|node_edac_|node_ethtool_|node_network_(?:\w*(?:err|drop|carrier|fifo|frame|colls)\w*)"
     r"|node_netstat_(?:Tcp_RetransSegs|TcpExt_\w*(?:Lost|Timeout|Retrans|Drop|Overflow)\w*)|node_ras_|node_timex_(?:sync_status|offset_seconds|maxerror_seconds)"
     r"|(?:amd_)?gpu_(?:ecc|xgmi|pcie|violation|junction)\w*|pcie_(?:replay|recovery|nac)\w*|infiniband_|rdma_)"
 )
-_NOT_KEPT: Final = re.compile(r"_bytes(?:_total)?$|_packets(?:_total)?$|_info$|octets|_CLOCK$")
+_NOT_KEPT: Final = later(r"_bytes(?:_total)?$|_packets(?:_total)?$|_info$|octets|_CLOCK$")
 _HOST_LABELS: Final = ("Hostname", "hostname", "node", "nodename", "host")
 _PLACE_LABELS: Final = frozenset(
     {
@@ -32,7 +33,7 @@ _PLACE_LABELS: Final = frozenset(
         "exported_namespace", "cluster", "GPU_I_PROFILE", "interface",
     }
 )  # fmt: skip
-_PCI: Final = re.compile(r"^(?:[0-9a-fA-F]{4})?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])$")
+_PCI: Final = later(r"^(?:[0-9a-fA-F]{4})?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])$")
 
 
 class Exposition(Framed):

@@ -28,6 +28,7 @@ from postmortem.decoders.counters.base import (
     named_interface,
     read,
 )
+from postmortem.patterns import later
 
 _TITLES: Final = frozenset(
     {
@@ -41,13 +42,13 @@ _COUNTED: Final = frozenset({"Physical Counters and BER Info", "Management PCIe 
 _MODULE: Final = frozenset(
     {"Temperature [C]", "Voltage [mV]", "Bias Current [mA]", "Rx Power Current [dBm]", "Tx Power Current [dBm]"}
 )
-_FIELD: Final = re.compile(r"^(\S[^:]{0,60}?)\s*: ?(.*)$")
-_NUMBER: Final = re.compile(r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?$")
-_TITLE: Final = re.compile(r"^[A-Z][A-Za-z]+(?: [A-Za-z()]+){1,6}$")
-_RANGE: Final = re.compile(r"\s*\[[^\]]*\]\s*$")
+_FIELD: Final = later(r"^(\S[^:]{0,60}?)\s*: ?(.*)$")
+_NUMBER: Final = later(r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?$")
+_TITLE: Final = later(r"^[A-Z][A-Za-z]+(?: [A-Za-z()]+){1,6}$")
+_RANGE: Final = later(r"\s*\[[^\]]*\]\s*$")
 
-BAD_SIGNAL: Final = re.compile(r"^(?:Bad signal integrity|link not healthy|BER)", re.IGNORECASE)
-BAD_MODULE: Final = re.compile(
+BAD_SIGNAL: Final = later(r"^(?:Bad signal integrity|link not healthy|BER)", re.IGNORECASE)
+BAD_MODULE: Final = later(
     r"^(?:Bus stuck|Bad/unsupported EEPROM|Module temperature shutdown|Shorted cable|Module state machine fault"
     r"|Modules? DataPath FSM fault|Module Boot Error|ELS laser)",
     re.IGNORECASE,
@@ -64,7 +65,7 @@ def judged(recommendation: str) -> str | None:
 class MlxLink(Framed):
     """Sections of `mlxlink`; the device comes from the command or the file's name."""
 
-    command = re.compile(r"(?:^|[\s/#$>])(?:mlxlink|mstlink)\s(.*)$")
+    command = later(r"(?:^|[\s/#$>])(?:mlxlink|mstlink)\s(.*)$")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

@@ -24,21 +24,22 @@ from postmortem.decoders.counters.base import (
     named_interface,
     read,
 )
+from postmortem.patterns import later
 
-_PER_QUEUE: Final = re.compile(
+_PER_QUEUE: Final = later(
     r"^(?:\[[0-9]+\]|[rt]x[-_ ]?(?:q|queue|ring)?[-_ ]?[0-9]+[-_.: ]|(?:ch|queue|q|ring|vport_rep|eq|cq|qid)[-_ ]?[0-9]+[-_.: ]"
     r"|(?:rx|tx)_?(?:q|queue|ring)_?[0-9]+|veb|port\.[rt]x_priority|tx_?xdp|rx_?xsk[0-9]|tx_?xsk[0-9]|ptp_(?:ch|cq|rq|tx)[0-9])",
     re.IGNORECASE,
 )
-_GROUP: Final = re.compile(r"^(?:NIC|Standard|Port|PHY|VF|Per-queue) (?:stats|statistics)(?: for ([^ :]+))?:?$")
-_STAT: Final = re.compile(r"^(?:\s+|(?=(?:eth-|rmon-|pause-|fec-|tx_|rx_)))(\S.*?): *(-?[0-9]{1,20})$")
-_MODULE: Final = re.compile(r"^\s*([A-Za-z][^:]{2,60}?)\s+: (.*)$")
-_ALARM: Final = re.compile(r"^(.*(?:alarm|warning))$")
-_READING: Final = re.compile(r"^(-?[0-9.]+|-?inf) (degrees C|V|mA|mW)(?: / (-?[0-9.]+|-?inf) (dBm|degrees F))?")
-_IP_LINK: Final = re.compile(r"^[0-9]+: ([^ :@]+)(?:@[^ :]+)?: <[A-Z0-9_,-]*> ")
-_IP_HEAD: Final = re.compile(r"^\s+([RT]X(?: errors)?):((?: +[a-z_]+)+)\s*$")
-_DEV_HEAD: Final = re.compile(r"^ *Inter-\| +Receive +\| +Transmit")
-_DEV_ROW: Final = re.compile(r"^ *([^ :|]+): *((?:[0-9]+ +){15}[0-9]+)$")
+_GROUP: Final = later(r"^(?:NIC|Standard|Port|PHY|VF|Per-queue) (?:stats|statistics)(?: for ([^ :]+))?:?$")
+_STAT: Final = later(r"^(?:\s+|(?=(?:eth-|rmon-|pause-|fec-|tx_|rx_)))(\S.*?): *(-?[0-9]{1,20})$")
+_MODULE: Final = later(r"^\s*([A-Za-z][^:]{2,60}?)\s+: (.*)$")
+_ALARM: Final = later(r"^(.*(?:alarm|warning))$")
+_READING: Final = later(r"^(-?[0-9.]+|-?inf) (degrees C|V|mA|mW)(?: / (-?[0-9.]+|-?inf) (dBm|degrees F))?")
+_IP_LINK: Final = later(r"^[0-9]+: ([^ :@]+)(?:@[^ :]+)?: <[A-Z0-9_,-]*> ")
+_IP_HEAD: Final = later(r"^\s+([RT]X(?: errors)?):((?: +[a-z_]+)+)\s*$")
+_DEV_HEAD: Final = later(r"^ *Inter-\| +Receive +\| +Transmit")
+_DEV_ROW: Final = later(r"^ *([^ :|]+): *((?:[0-9]+ +){15}[0-9]+)$")
 _DEV_NAMES: Final = tuple(
     [f"receive {n}" for n in "bytes packets errs drop fifo frame compressed multicast".split()]
     + [f"transmit {n}" for n in "bytes packets errs drop fifo colls carrier compressed".split()]
@@ -48,7 +49,7 @@ _DEV_NAMES: Final = tuple(
 class Statistics(Framed):
     """`ethtool -S`, several outputs in a file included."""
 
-    command = re.compile(r"(?:^|[\s/#$>])ethtool\s+(?:-S|--statistics)\s+([A-Za-z][\w.@-]*)")
+    command = later(r"(?:^|[\s/#$>])ethtool\s+(?:-S|--statistics)\s+([A-Za-z][\w.@-]*)")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -80,7 +81,7 @@ class Statistics(Framed):
 class Module(Framed):
     """`ethtool -m`: temperature, voltage, bias and power of the optic, and its alarms (1 is on)."""
 
-    command = re.compile(r"(?:^|[\s/#$>])ethtool\s+(?:-m|--dump-module-eeprom|--module-info)\s+([A-Za-z][\w.@-]*)")
+    command = later(r"(?:^|[\s/#$>])ethtool\s+(?:-m|--dump-module-eeprom|--module-info)\s+([A-Za-z][\w.@-]*)")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -112,7 +113,7 @@ class Module(Framed):
 class IpLink(Framed):
     """`ip -s link` and `ip -s -s link`: a line of names, then a line of numbers."""
 
-    command = re.compile(r"(?:^|[\s/#$>])ip(?: +-[a-z-]+)+ +(?:link|addr|address|l|a)\b")
+    command = later(r"(?:^|[\s/#$>])ip(?: +-[a-z-]+)+ +(?:link|addr|address|l|a)\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -137,7 +138,7 @@ class IpLink(Framed):
 class ProcNetDev(Framed):
     """`/proc/net/dev`."""
 
-    command = re.compile(r"/proc/net/dev\b")
+    command = later(r"/proc/net/dev\b")
 
     def on_line(self, number: int, line: str) -> bool:
         if _DEV_HEAD.match(line) or re.match(r"^ *face +\|bytes", line):

@@ -20,37 +20,38 @@ from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, read_text, real
 from postmortem.decoders.counters.base import Framed, Sheet, looks_like, read
+from postmortem.patterns import later
 
 PORT: Final = r"(?:(?:Br-)?Eth(?:ernet)?|Et|Po|[Pp]ort-?[Cc]hannel|Ma|Management|[Mm]gmt|swp|Gi\w*|Te\w*|Fo\w*|Hu\w*|Twe\w*|Fou\w*|Vethernet|et-|xe-|ge-|PortChannel|eth|sfp|ib)[0-9][0-9/.:s]*"
-_PORT_CELL: Final = re.compile(PORT)
-_PROMPT: Final = re.compile(r"^(?:\S+@)?([A-Za-z0-9][\w.-]*?)(?:\([^)]*\))?(?::[~\w/]*)?[#>$]\s*(?:sh|show)\w*\s")
-_HEAD: Final = re.compile(r"^ *(Port(?: Rx| Tx)?|IFACE|Iface|Interface|port|interface)(?: {1,}|\t)(\S.*)$")
-_HEAD_WORDS: Final = re.compile(
+_PORT_CELL: Final = later(PORT)
+_PROMPT: Final = later(r"^(?:\S+@)?([A-Za-z0-9][\w.-]*?)(?:\([^)]*\))?(?::[~\w/]*)?[#>$]\s*(?:sh|show)\w*\s")
+_HEAD: Final = later(r"^ *(Port(?: Rx| Tx)?|IFACE|Iface|Interface|port|interface)(?: {1,}|\t)(\S.*)$")
+_HEAD_WORDS: Final = later(
     r"(?:^|\s)(?:FCS|FCS-Err|Align|Align-Err|Rcv-Err|Xmit-Err|Single-Col|Giants|Runts|OutDiscards|InDiscards|Out Discards|In Discards|RX_ERR|RX_DRP|TX_ERR|FEC_CORR"
     r"|FEC_UNCORR|PFC[0-7]|RxPPP|RxPfc|Drop/pkts|PG[0-7]|Stomped-CRC|InOctets|InUcastPkts|OutOctets|Input\(errs\)|Symbol-Err|Symbol|SQETest-Err|InDiscard|Carri-Sen|PG-DROP|PFC_RX\w*)(?:\s|$)",
     re.IGNORECASE,
 )
-_BETWEEN: Final = re.compile(
+_BETWEEN: Final = later(
     r"^(?:[-= |+]+|Totals?\b.*|For namespace.*|Last cached time.*|Ingress PG.*|Last clear.*|\* indicates.*|.*(?:dropped packets|counters):|Codes?:.*|[A-Z] - .*)$",
     re.IGNORECASE,
 )
-_UNITS: Final = re.compile(r"(?<=[0-9]) (?=(?:[KMGT]?i?B(?:/s|ps)|[KMGT]?bps|pps|/s|%))|(?<=[0-9]) (?=\([0-9]+%\))")
-_NXOS_PFC: Final = re.compile(
+_UNITS: Final = later(r"(?<=[0-9]) (?=(?:[KMGT]?i?B(?:/s|ps)|[KMGT]?bps|pps|/s|%))|(?<=[0-9]) (?=\([0-9]+%\))")
+_NXOS_PFC: Final = later(
     r"^(\S+)\s+(?:Auto|On|Off|auto|on|off)\s+(?:On|Off|on|off)\s*(?:\([0-9a-fA-F,x ]*\))?\s+([0-9]+)\s+([0-9]+)$"
 )
 _EMPTY: Final = frozenset({"N/A", "-", "--", "---", "n/a"})
-_PER_QUEUE: Final = re.compile(r"^(?:UC|MC|ALL|VOQ|UQ|MQ)[0-9]+$")
+_PER_QUEUE: Final = later(r"^(?:UC|MC|ALL|VOQ|UQ|MQ)[0-9]+$")
 
-_BLOCK: Final = re.compile(rf"^({PORT}) is (?:up|down|administratively down|admin down|deleted)\b")
-_SHOWN: Final = re.compile(
+_BLOCK: Final = later(rf"^({PORT}) is (?:up|down|administratively down|admin down|deleted)\b")
+_SHOWN: Final = later(
     r"errors?|CRC|runts|giants|discard|collision|pause|link status changes|interface resets|no buffer|overrun|drop|carrier|symbol|alignment",
     re.IGNORECASE,
 )
-_PAIR: Final = re.compile(r"(?:^|[\s,])([0-9]{1,20}) +([A-Za-z][A-Za-z/-]*(?: [A-Za-z/-]+)*)(?=,|\s{2,}|\s+[0-9]|\s*$)")
-_JUNOS: Final = re.compile(r"^Physical interface: ([^, ]+),")
-_JUNOS_GROUP: Final = re.compile(r"^\s+(Input|Output) errors:(.*)$")
-_JUNOS_PAIR: Final = re.compile(r"([A-Za-z][A-Za-z0-9 /]*?): ([0-9]{1,20})(?=,|\s*$)")
-_JUNOS_MAC: Final = re.compile(r"^\s+((?:CRC/Align errors|FIFO errors|Oversized frames|Jabber frames|Fragment frames|Code violations|MAC pause frames|Total errors|Bit errors|Errored blocks"
+_PAIR: Final = later(r"(?:^|[\s,])([0-9]{1,20}) +([A-Za-z][A-Za-z/-]*(?: [A-Za-z/-]+)*)(?=,|\s{2,}|\s+[0-9]|\s*$)")
+_JUNOS: Final = later(r"^Physical interface: ([^, ]+),")
+_JUNOS_GROUP: Final = later(r"^\s+(Input|Output) errors:(.*)$")
+_JUNOS_PAIR: Final = later(r"([A-Za-z][A-Za-z0-9 /]*?): ([0-9]{1,20})(?=,|\s*$)")
+_JUNOS_MAC: Final = later(r"^\s+((?:CRC/Align errors|FIFO errors|Oversized frames|Jabber frames|Fragment frames|Code violations|MAC pause frames|Total errors|Bit errors|Errored blocks"
                                r"|FEC (?:Corrected|Uncorrected) Errors|FEC (?:CCW|NCCW) [A-Za-z ]+|MAC Priority Flow Control Frames.*?))\s+([0-9]{1,20})(?:\s+([0-9]{1,20}))?$")  # fmt: skip
 
 
@@ -160,7 +161,7 @@ class Blocks(Framed):
 
 
 _JSON_KEYS: Final = ("interfaceErrorCounters", "interfaces", "interfaceCounters")
-_JSON_COUNTERS: Final = re.compile(
+_JSON_COUNTERS: Final = later(
     r'"(?:fcsErrors|symbolErrors|inErrors|inDiscards|outDiscards|rxFrames|inErrorsTotal|alignmentErrors)"\s*:'
 )
 

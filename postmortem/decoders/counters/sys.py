@@ -17,8 +17,9 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, read_text, whole
 from postmortem.decoders.counters.base import Framed, Sheet, looks_like, read
+from postmortem.patterns import later
 
-_PATH: Final = re.compile(
+_PATH: Final = later(
     r"(?:^|[\s/!])(?:"
     r"(?P<hca>[A-Za-z][\w.-]*)/ports/(?P<port>[0-9]+)/(?:hw_)?counters/(?P<ib>\w+)"
     r"|net/(?P<ifname>[A-Za-z][\w.@-]*)/statistics/(?P<net>\w+)"
@@ -27,19 +28,19 @@ _PATH: Final = re.compile(
     r"|edac/(?:\w+/)?(?P<mc>mc[0-9]+)/(?P<edac>(?:\w+/)*(?:\w+_)?(?:ce|ue)(?:_noinfo)?_count)"
     r")(?=[:=\s]|$)"
 )
-_AFTER: Final = re.compile(r"^\s*[:=]?\s*(?:([A-Za-z_]+)\s*[: ]\s*)?(-?[0-9]{1,20})$")
-_BARE_VALUE: Final = re.compile(r"^(?:([A-Za-z_]+)\s*[: ]\s*)?(-?[0-9]{1,20})$")
-_FRAME: Final = re.compile(r"^(?:==>\s+)?(/?\S+?)(?:\s+<==)?:?$")
-_KEPT: Final = re.compile(
+_AFTER: Final = later(r"^\s*[:=]?\s*(?:([A-Za-z_]+)\s*[: ]\s*)?(-?[0-9]{1,20})$")
+_BARE_VALUE: Final = later(r"^(?:([A-Za-z_]+)\s*[: ]\s*)?(-?[0-9]{1,20})$")
+_FRAME: Final = later(r"^(?:==>\s+)?(/?\S+?)(?:\s+<==)?:?$")
+_KEPT: Final = later(
     r"retrans|lost|loss|drop|err|fail|timeout|overflow|abort|prune|reset|reject|bad|discard|overrun|congest|rcvq|backlog|orphan|zerowindow",
     re.IGNORECASE,
 )
-_NSTAT_ROW: Final = re.compile(r"^([A-Z][A-Za-z0-9]+) +(-?[0-9]{1,20}) +-?[0-9]+\.[0-9]+$")
-_SNMP_ROW: Final = re.compile(r"^([A-Z][A-Za-z0-9]+):((?: -?[A-Za-z0-9_]+)+)$")
-_NETSTAT_TITLE: Final = re.compile(
+_NSTAT_ROW: Final = later(r"^([A-Z][A-Za-z0-9]+) +(-?[0-9]{1,20}) +-?[0-9]+\.[0-9]+$")
+_SNMP_ROW: Final = later(r"^([A-Z][A-Za-z0-9]+):((?: -?[A-Za-z0-9_]+)+)$")
+_NETSTAT_TITLE: Final = later(
     r"^(Ip|Ip6|Icmp|Icmp6|IcmpMsg|Icmp6?Msg|Tcp|Udp|Udp6|UdpLite|UdpLite6|TcpExt|IpExt|MPTcpExt|Sctp|TCP|UDP):$"
 )
-_NETSTAT_ROW: Final = re.compile(
+_NETSTAT_ROW: Final = later(
     r"^\s+(?:([0-9]{1,20}) ([A-Za-z(].*)|([A-Za-z][A-Za-z0-9 ]*): ?([0-9]{1,20})|[A-Z][A-Za-z ]*: .*|[A-Za-z].*)$"
 )
 
@@ -120,7 +121,7 @@ def decode_sysfs_file(member: MemberLike, hints: Hints) -> Decoded:
 class Nstat(Framed):
     """`nstat`, with `-az` also zeros; without `-a` what was counted since it ran before."""
 
-    command = re.compile(r"(?:^|[\s/#$>])nstat\b")
+    command = later(r"(?:^|[\s/#$>])nstat\b")
 
     def on_line(self, number: int, line: str) -> bool:
         if re.match(r"^#(?:kernel|[0-9a-z ._-]+)$", line):
@@ -136,7 +137,7 @@ class Nstat(Framed):
 class ProcNetSnmp(Framed):
     """/proc/net/snmp and /proc/net/netstat: a line of names, then one of numbers; named as nstat does (`TcpRetransSegs`)."""
 
-    command = re.compile(r"/proc/net/(?:snmp|netstat)\b")
+    command = later(r"/proc/net/(?:snmp|netstat)\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -162,7 +163,7 @@ class ProcNetSnmp(Framed):
 class NetstatStatistics(Framed):
     """`netstat -s`: sentences with a number in front, or names with one behind; the sentence is the counter's name."""
 
-    command = re.compile(r"(?:^|[\s/#$>])netstat\s+-[a-z]*s")
+    command = later(r"(?:^|[\s/#$>])netstat\s+-[a-z]*s")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

@@ -19,21 +19,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp
+from postmortem.patterns import later
 
 NDT_HEADER: Final = "#StartDevice,StartPort,EndDevice,EndPort"
 
 _GUID: Final = r"[0-9a-fA-F]{8,16}"
-_NODE: Final = re.compile(rf'^(Switch|Ca|Rt)\s+[0-9]+\s+"[SHR]-({_GUID})"(?:\s+#\s*"([^"]*)")?')
-_CABLE: Final = re.compile(
+_NODE: Final = later(rf'^(Switch|Ca|Rt)\s+[0-9]+\s+"[SHR]-({_GUID})"(?:\s+#\s*"([^"]*)")?')
+_CABLE: Final = later(
     rf'^\[([0-9]+)\](?:\[[^\]]*\])?(?:\([0-9a-fA-Fx]+\))?\s+"([SHR])-({_GUID})"\[([0-9]+)\](?:\[[^\]]*\])?(?:\([0-9a-fA-Fx]+\))?\s*#([^"]*)"([^"]*)"'
 )
-_LINK_NODE: Final = re.compile(r"^(CA|Switch|RT): (?:(?:0x[0-9a-fA-F]+) )?(.*?):?\s*$")
-_LINK: Final = re.compile(
+_LINK_NODE: Final = later(r"^(CA|Switch|RT): (?:(?:0x[0-9a-fA-F]+) )?(.*?):?\s*$")
+_LINK: Final = later(
     r'^\s*(?:0x[0-9a-fA-F]+ "([^"]*)"\s+)?[0-9]+\s+([0-9]+)\[[^\]]*\]\s+==\([^)]*\)==>\s+(?:0x[0-9a-fA-F]+\s+)?[0-9]+\s+([0-9]+)\[[^\]]*\]\s+"([^"]*)"'
 )
-_MAP_LINE: Final = re.compile(r'^0x([0-9a-fA-F]{8,16})\s+"([^"]+)"\s*(?:#.*)?$')
-_MANAGED: Final = re.compile(r"^MF[0-9]+;([^:;]+):")
-_NO_HOST: Final = re.compile(r"Aggregation Node|Mellanox Technologies|^\s*$")
+_MAP_LINE: Final = later(r'^0x([0-9a-fA-F]{8,16})\s+"([^"]+)"\s*(?:#.*)?$')
+_MANAGED: Final = later(r"^MF[0-9]+;([^:;]+):")
+_NO_HOST: Final = later(r"Aggregation Node|Mellanox Technologies|^\s*$")
 
 
 def sniff_infiniband(head: str) -> str | None:

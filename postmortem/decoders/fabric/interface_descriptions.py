@@ -23,6 +23,7 @@ from typing import Final
 from postmortem.bundle.host_shape import Shape, shape_of
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, Row, read_text
 from postmortem.decoders.hosts.inventory import base_name
+from postmortem.patterns import later
 
 _HEAD_LINES: Final = 80
 _PORT: Final = r"(?P<port>[A-Za-z][A-Za-z-]*[0-9][\w/.:-]*)"
@@ -31,58 +32,58 @@ _STATE: Final = r"(?:up|down|admin[- ]down|deleted|reset|lowerlayerdown|notprese
 # A header and its rows. Columns that a program cuts off (`show interfaces status`: names of 18 characters or so) are read as printed.
 _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
     (
-        re.compile(r"^\s*Interface\s+Status\s+Protocol\s+Description\s*$"),
-        re.compile(rf"^\s*{_PORT}\s+{_STATE}\s+{_STATE}(?:\s+(?P<text>\S.*))?$"),
+        later(r"^\s*Interface\s+Status\s+Protocol\s+Description\s*$"),
+        later(rf"^\s*{_PORT}\s+{_STATE}\s+{_STATE}(?:\s+(?P<text>\S.*))?$"),
     ),
     (
-        re.compile(r"^Port\s+Type\s+Speed\s+Description\s*$"),
-        re.compile(rf"^{_PORT}\s+\w+\s+\S+\s+(?P<text>\S.*)$"),
+        later(r"^Port\s+Type\s+Speed\s+Description\s*$"),
+        later(rf"^{_PORT}\s+\w+\s+\S+\s+(?P<text>\S.*)$"),
     ),
-    (re.compile(r"^Interface\s+Description\s*$"), re.compile(rf"^{_PORT}\s+(?P<text>\S.*)$")),
+    (later(r"^Interface\s+Description\s*$"), later(rf"^{_PORT}\s+(?P<text>\S.*)$")),
     (
-        re.compile(r"^Interface\s+Admin\s+Link\s+Description\s*$"),
-        re.compile(rf"^{_PORT}\s+(?:up|down)\s+(?:up|down)(?:\s+(?P<text>\S.*))?$"),
-    ),
-    (
-        re.compile(r"^\s*Interface\s+Oper\s+Admin\s+Alias\s+Description\s*$"),
-        re.compile(rf"^\s*{_PORT}\s+(?:up|down)\s+(?:up|down)\s+\S+\s+(?P<text>\S.*)$"),
+        later(r"^Interface\s+Admin\s+Link\s+Description\s*$"),
+        later(rf"^{_PORT}\s+(?:up|down)\s+(?:up|down)(?:\s+(?P<text>\S.*))?$"),
     ),
     (
-        re.compile(r"^Port\s+Name\s+Status\s+Vlan\s+"),
-        re.compile(
+        later(r"^\s*Interface\s+Oper\s+Admin\s+Alias\s+Description\s*$"),
+        later(rf"^\s*{_PORT}\s+(?:up|down)\s+(?:up|down)\s+\S+\s+(?P<text>\S.*)$"),
+    ),
+    (
+        later(r"^Port\s+Name\s+Status\s+Vlan\s+"),
+        later(
             rf"^{_PORT}\s+(?P<text>.*?)\s*\b(?:connected|notconnect|notconnec|disabled|inactive|errdisabled|err-disabled|xcvrAbsen|sfpAbsent|noOperMem|down|suspnd)\s+\S+\s+\S+\s+\S+.*$"
         ),
     ),
 )  # fmt: skip
 _STATUS_ROW: Final = _TABLES[-1][1]
 _CUT: Final = 18
-_BLOCK: Final = re.compile(rf"^interface {_PORT}\s*$", re.IGNORECASE)
-_DESCRIPTION: Final = re.compile(r'^\s+description "?(?P<text>[^"]+?)"?\s*$')
-_JUNOS_SET: Final = re.compile(rf'^set interfaces {_PORT} description "?(?P<text>[^"]+?)"?\s*$')
-_CONFIGURED: Final = re.compile(
+_BLOCK: Final = later(rf"^interface {_PORT}\s*$", re.IGNORECASE)
+_DESCRIPTION: Final = later(r'^\s+description "?(?P<text>[^"]+?)"?\s*$')
+_JUNOS_SET: Final = later(rf'^set interfaces {_PORT} description "?(?P<text>[^"]+?)"?\s*$')
+_CONFIGURED: Final = later(
     r"^(?:hostname|switchname) (?P<host>[A-Za-z0-9][\w.-]*)\s*$|^set system host-name (?P<junos>\S+)$", re.MULTILINE
 )
-_BETWEEN: Final = re.compile(
+_BETWEEN: Final = later(
     r"^\s*(?:[-= ]+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:.]{8,15} .*|.*[#>]\s*show\s.*|.*\$ show interfaces? .*)$"
 )
-_PROMPT: Final = re.compile(
+_PROMPT: Final = later(
     r"^(?:\S+@)?([A-Za-z0-9][A-Za-z0-9_.-]*)(?:\([^)]*\)|:[^#>$]{0,40})?[#>$]\s*show (?:int|run|conf)", re.MULTILINE
 )
-_FILE_NAME: Final = re.compile(
+_FILE_NAME: Final = later(
     r"^(.+?)[-_. ]+(?:sh(?:ow)?[-_ ]?)?(?:int(?:erfaces?)?[-_ .]|run(?:ning)?[-_ .]?|start(?:up)?-?conf|conf(?:ig)?\b)",
     re.IGNORECASE,
 )
-_DEVICE: Final = re.compile(
+_DEVICE: Final = later(
     r"^(?:mlx[45](?:_[0-9]+|_bond_[0-9]+)|(?:en[ospx]|eth|ib|bond|hca|rdma|nic|p|port|rail|hfi1_|bnxt_re)[-_]?[0-9][\w-]*|enP[0-9]\w*|HCA-[0-9]+|NIC[0-9]+|GPU[0-9]+|swp[0-9]\w*"
     r"|(?:Ethernet|Eth|Et|xe-|et-|ge-)[0-9][\w/:-]*)$",
     re.IGNORECASE,
 )
-_SPLIT: Final = re.compile(r"[\s,;|()\[\]<>\"'=]+|(?<=[A-Za-z0-9]):(?=[A-Za-z])|->|=>|::")
-_PREPOSITION: Final = re.compile(r"^(?:link[-_])?(?:to|from)[-_]", re.IGNORECASE)
-_TAIL: Final = re.compile(
+_SPLIT: Final = later(r"[\s,;|()\[\]<>\"'=]+|(?<=[A-Za-z0-9]):(?=[A-Za-z])|->|=>|::")
+_PREPOSITION: Final = later(r"^(?:link[-_])?(?:to|from)[-_]", re.IGNORECASE)
+_TAIL: Final = later(
     r"^(?P<host>.+?[0-9])[_/.:-](?P<dev>(?:p|port|eth|ib|nic|hca|mlx5_|ens|enp|rail)[-_]?[0-9][\w-]*)$", re.IGNORECASE
 )
-_NOT_HOST: Final = re.compile(
+_NOT_HOST: Final = later(
     r"^(?:vlan|vl|vni|vrf|as|asn|rack|row|slot|pod|spare|port|po|lag|mlag|bond|vpc|peer|link|uplink|unit|pdu|ru|u|te|gi|fo|hu)[-_]?[0-9]+$",
     re.IGNORECASE,
 )

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, read_text
 from postmortem.decoders.hosts.inventory import finder
+from postmortem.patterns import later
 
 _HEAD_LINES: Final = 60
 
@@ -36,47 +37,45 @@ class Neighbor:
 # Cumulus: swp1       100G   BondMember  node-01   enp25s0np0
 _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
     (
-        re.compile(r"^Port\s+Neighbor Device ID\s+Neighbor Port ID\s+TTL\b"),
-        re.compile(r"^(?P<local>[A-Za-z]\S*[0-9]\S*)\s+(?P<system>\S+(?: \S+){0,5}?)\s+(?P<port>\S+(?: \S+){0,5}?)\s+[0-9]+\s*$"),
+        later(r"^Port\s+Neighbor Device ID\s+Neighbor Port ID\s+TTL\b"),
+        later(r"^(?P<local>[A-Za-z]\S*[0-9]\S*)\s+(?P<system>\S+(?: \S+){0,5}?)\s+(?P<port>\S+(?: \S+){0,5}?)\s+[0-9]+\s*$"),
     ),
     (
-        re.compile(r"^Device ID\s+Local Intf\s+Hold-?time\s+Capability\s+Port ID\b"),
-        re.compile(
+        later(r"^Device ID\s+Local Intf\s+Hold-?time\s+Capability\s+Port ID\b"),
+        later(
             r"^(?P<system>\S.*?)?\s+(?P<local>(?:mgmt|Po|[A-Z][A-Za-z-]*[0-9])\S*)\s+[0-9]+\s+(?:[A-Z](?:[, ]*[A-Z]){0,7}\s+)?(?P<port>\S+(?: \S+){0,5})\s*$"
         ),
     ),
     (
-        re.compile(r"^Local Interface\s+Parent Interface\s+Chassis Id\s+Port info\s+System Name\b"),
-        re.compile(
+        later(r"^Local Interface\s+Parent Interface\s+Chassis Id\s+Port info\s+System Name\b"),
+        later(
             r"^(?P<local>[a-z]+[-0-9]\S*)\s+\S+\s+(?:[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9.]+|\S+)\s+(?P<port>\S+(?: \S+){0,5}?)\s+(?P<system>\S+)\s*$"
         ),
     ),
     (
-        re.compile(r"^LocalPort\s+RemoteDevice\s+RemotePortID\b"),
-        re.compile(r"^(?P<local>[A-Za-z]\S*[0-9])\s+(?P<system>\S+)\s+(?P<port>\S+)(?:\s+.*)?$"),
+        later(r"^LocalPort\s+RemoteDevice\s+RemotePortID\b"),
+        later(r"^(?P<local>[A-Za-z]\S*[0-9])\s+(?P<system>\S+)\s+(?P<port>\S+)(?:\s+.*)?$"),
     ),
     (
-        re.compile(r"^LocalPort\s+Speed\s+Mode\s+RemoteHost\s+RemotePort\b"),
-        re.compile(r"^(?P<local>\S+)\s+\S+\s+\S+\s+(?P<system>\S+)\s+(?P<port>\S+)\s*$"),
+        later(r"^LocalPort\s+Speed\s+Mode\s+RemoteHost\s+RemotePort\b"),
+        later(r"^(?P<local>\S+)\s+\S+\s+\S+\s+(?P<system>\S+)\s+(?P<port>\S+)\s*$"),
     ),
 )  # fmt: skip
-_DETAIL: Final = re.compile(r"^Interface (\S+) detected [0-9]+ LLDP neighbors?:", re.IGNORECASE)
-_DETAIL_FIELD: Final = re.compile(
-    r'^\s*-?\s*(System Name|Port ID|Port Description)\s*:\s*"?([^"]*?)"?\s*$', re.IGNORECASE
-)
-_BETWEEN: Final = re.compile(
+_DETAIL: Final = later(r"^Interface (\S+) detected [0-9]+ LLDP neighbors?:", re.IGNORECASE)
+_DETAIL_FIELD: Final = later(r'^\s*-?\s*(System Name|Port ID|Port Description)\s*:\s*"?([^"]*?)"?\s*$', re.IGNORECASE)
+_BETWEEN: Final = later(
     r"^(?:Capability codes:|\s*\([A-Z]\) |Total entries|Last table change|Number of table |[-= ]+$)"
 )
-_PROMPT: Final = re.compile(
+_PROMPT: Final = later(
     r"^\[?(?:[\w.-]+@)?([A-Za-z0-9][A-Za-z0-9_.-]*)(?:\([^)]*\)|[: ][^#>$]{0,40})?[#>$]\s*(?:sudo )?(?:(?:net )?show lldp|lldpc(?:li|tl))",
     re.MULTILINE,
 )
-_FILE_NAME: Final = re.compile(r"^(.+?)[-_. ]+(?:(?:net[-_ ]?)?show[-_ ])?lldp", re.IGNORECASE)
-_VERB: Final = re.compile(r"show|display|get|net|dump|cmd|run|output|sudo", re.IGNORECASE)
-_NO_NAME: Final = re.compile(
+_FILE_NAME: Final = later(r"^(.+?)[-_. ]+(?:(?:net[-_ ]?)?show[-_ ])?lldp", re.IGNORECASE)
+_VERB: Final = later(r"show|display|get|net|dump|cmd|run|output|sudo", re.IGNORECASE)
+_NO_NAME: Final = later(
     r"^[0-9]+$|^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$", re.IGNORECASE
 )
-_HOST_PORT: Final = re.compile(r"^(?:en[ospx]|eth[0-9]|ib[0-9ps]|bond[0-9]|mlx|p[0-9]+p)")
+_HOST_PORT: Final = later(r"^(?:en[ospx]|eth[0-9]|ib[0-9ps]|bond[0-9]|mlx|p[0-9]+p)")
 
 
 def looks_like_table(head: str) -> bool:

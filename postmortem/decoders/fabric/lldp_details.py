@@ -16,17 +16,18 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, read_text
 from postmortem.decoders.fabric.lldp import Neighbor, cable, own_name, port_name
+from postmortem.patterns import later
 
-_TEXT: Final = re.compile(r"^Interface: +(?P<local>[^ ,]+), via: ")
-_TEXT_FIELD: Final = re.compile(r"^ {2,8}(?P<name>SysName|PortID|PortDescr): +(?P<value>.*)$")
-_TEXT_ELSE: Final = re.compile(r"^(?:-{20,}|LLDP neighbors:|  .*|\S*[#>$] ?.*lldp.*)$")
-_PAIR: Final = re.compile(
+_TEXT: Final = later(r"^Interface: +(?P<local>[^ ,]+), via: ")
+_TEXT_FIELD: Final = later(r"^ {2,8}(?P<name>SysName|PortID|PortDescr): +(?P<value>.*)$")
+_TEXT_ELSE: Final = later(r"^(?:-{20,}|LLDP neighbors:|  .*|\S*[#>$] ?.*lldp.*)$")
+_PAIR: Final = later(
     r"^lldp\.(?P<local>[^=]+?)\.(?P<name>chassis\.name|port\.(?:ifname|local|mac|descr|ifalias))=(?P<value>.*)$"
 )
-_PAIR_ANY: Final = re.compile(
+_PAIR_ANY: Final = later(
     r"^lldp\.[\w.:@/-]+\.(?:via|rid|age|chassis|port|vlan|lldp-med|ppvid|pi|unknown-tlvs|power|ttl)(?:\.[\w.-]+)*="
 )
-_BLOCK_FIELD: Final = re.compile(
+_BLOCK_FIELD: Final = later(
     r"^\s{0,2}(?P<name>Local (?:Port id|Intf|Interface)|Chassis (?:id|ID)|Port (?:id|ID)|Port [Dd]escription|System [Nn]ame)\s*(?::|-(?= not adv))\s?(?P<value>.*?)\s*$"
 )
 

@@ -9,16 +9,14 @@ Of a GPU whose PCI address is not printed nothing can be joined; its index, mode
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from postmortem.decoders.base import Format, Row
 from postmortem.decoders.hosts.inventory import Output, Sheet, looks_like, pci_address, read
+from postmortem.patterns import later
 
-_ROCM: Final = re.compile(r"^GPU\[(?P<gpu>[0-9]{1,3})\]\s*: (?P<name>[^:]{1,60}?)\s*: ?(?P<value>.*)$")
-_ROCM_ELSE: Final = re.compile(
-    r"^(?:=+.*=+$|WARNING: |ROCM_SMI_|AMD Instinct|\s*(?:Sclk|Mclk)|GPU\[[0-9]+\]|[A-Z].{0,80}:)"
-)
+_ROCM: Final = later(r"^GPU\[(?P<gpu>[0-9]{1,3})\]\s*: (?P<name>[^:]{1,60}?)\s*: ?(?P<value>.*)$")
+_ROCM_ELSE: Final = later(r"^(?:=+.*=+$|WARNING: |ROCM_SMI_|AMD Instinct|\s*(?:Sclk|Mclk)|GPU\[[0-9]+\]|[A-Z].{0,80}:)")
 _ROCM_NAMES: Final = {
     "PCI Bus": "pci",
     "Card Series": "model",
@@ -26,8 +24,8 @@ _ROCM_NAMES: Final = {
     "Serial Number": "serial",
     "Unique ID": "gpu_uuid",
 }
-_AMD: Final = re.compile(r"^\s*GPU: (?P<gpu>[0-9]{1,3})$")
-_AMD_FIELD: Final = re.compile(r"^(?P<indent>\s+)(?P<name>[A-Z][A-Z0-9_ ]{1,40}):(?: (?P<value>.*))?$")
+_AMD: Final = later(r"^\s*GPU: (?P<gpu>[0-9]{1,3})$")
+_AMD_FIELD: Final = later(r"^(?P<indent>\s+)(?P<name>[A-Z][A-Z0-9_ ]{1,40}):(?: (?P<value>.*))?$")
 _AMD_NAMES: Final = {"BDF": "pci", "UUID": "gpu_uuid", "MARKET_NAME": "model", "ASIC_SERIAL": "serial"}
 _NOTHING: Final = {"", "N/A", "None", "unknown"}
 
@@ -42,7 +40,7 @@ def _kept(column: str, value: str) -> str | None:
 class RocmSmi(Output):
     """`rocm-smi`: each fact in a line of its own behind the GPU's number."""
 
-    command = re.compile(r"\brocm-smi\b")
+    command = later(r"\brocm-smi\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -65,7 +63,7 @@ class RocmSmi(Output):
 class AmdSmi(Output):
     """`amd-smi list`, `amd-smi static`: a block for each GPU."""
 
-    command = re.compile(r"\bamd-smi\b")
+    command = later(r"\bamd-smi\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

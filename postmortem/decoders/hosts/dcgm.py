@@ -23,16 +23,17 @@ from itertools import pairwise
 from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, Hints, MemberLike, Row, evidence, read_text, stamp
+from postmortem.patterns import later
 
-_CELLS: Final = re.compile(r"^\|(.*?)\|(.*)\|\s*$")
-_SYSTEM: Final = re.compile(r"^(PCIe|NVLINK|NVLink|PMU|MCU|Memory|SM|InfoROM|Thermal|Power|ConnectX) system$|^Driver$")
-_OLD_SYSTEM: Final = re.compile(
+_CELLS: Final = later(r"^\|(.*?)\|(.*)\|\s*$")
+_SYSTEM: Final = later(r"^(PCIe|NVLINK|NVLink|PMU|MCU|Memory|SM|InfoROM|Thermal|Power|ConnectX) system$|^Driver$")
+_OLD_SYSTEM: Final = later(
     r"^((?:PCIe|NVLINK|NVLink|PMU|MCU|Memory|SM|InfoROM|Thermal|Power) system|Driver): (Warning|Failure) ?-? ?(.*)$"
 )
-_RESULT: Final = re.compile(r"^(Pass|Fail|Warn|Skip|Not Run)\b(?: - (.*))?$", re.IGNORECASE)
-_PER_GPU: Final = re.compile(r"^GPU ?([0-9]+): (Pass|Fail|Warn|Skip|Not Run)$", re.IGNORECASE)
-_XID: Final = re.compile(r"\bXID:? (?:error )?\(?([0-9]{1,3})\b", re.IGNORECASE)
-_GPU: Final = re.compile(r"\bGPU:? ?([0-9]{1,2})\b")
+_RESULT: Final = later(r"^(Pass|Fail|Warn|Skip|Not Run)\b(?: - (.*))?$", re.IGNORECASE)
+_PER_GPU: Final = later(r"^GPU ?([0-9]+): (Pass|Fail|Warn|Skip|Not Run)$", re.IGNORECASE)
+_XID: Final = later(r"\bXID:? (?:error )?\(?([0-9]{1,3})\b", re.IGNORECASE)
+_GPU: Final = later(r"\bGPU:? ?([0-9]{1,2})\b")
 _BY_SYSTEM: Final = {
     "PCIe": "pcie.link_degraded",
     "NVLINK": "gpu.nvlink_error",
@@ -41,10 +42,10 @@ _BY_SYSTEM: Final = {
     "Thermal": "gpu.thermal",
     "ConnectX": "nic.health",
 }
-_MEMORY_TESTS: Final = re.compile(
+_MEMORY_TESTS: Final = later(
     r"memory|memtest|page retirement|row remap|diagnostic|stress|pulse|targeted|eud", re.IGNORECASE
 )
-_BANDWIDTH_TESTS: Final = re.compile(r"pcie|nvbandwidth", re.IGNORECASE)
+_BANDWIDTH_TESTS: Final = later(r"pcie|nvbandwidth", re.IGNORECASE)
 
 
 @dataclass(slots=True)

@@ -20,19 +20,20 @@ from typing import Final
 
 from postmortem.decoders.base import Format
 from postmortem.decoders.hosts.inventory import Output, Sheet, looks_like, read
+from postmortem.patterns import later
 
 _NEARNESS: Final = ("PIX", "PXB", "PHB", "NODE", "SYS")
-_HEADING: Final = re.compile(r"^\s+(?:GPU[0-9]+\s+)+")
-_NAME: Final = re.compile(r"^(?:GPU|NIC)[0-9]+$|^[A-Za-z][\w.-]*_[\w.-]*[0-9]$|^[A-Za-z]+[0-9][\w.-]*$")
-_CELL: Final = re.compile(r"^(?:X|PIX|PXB|PHB|PHB/PXB|NODE|SYS|SOC|NV[0-9]+|PSB|PIX\*|N/A|C2C|DIS|NS|OK|CNS|GNS|TNS)$")
-_LEGEND: Final = re.compile(r"^\s+(?P<nic>NIC[0-9]+): (?P<dev>[A-Za-z][\w.-]*)$")
-_MEANING: Final = re.compile(r"^(?:Legend:|NIC Legend:|\s+(?:X|SYS|SOC|NODE|PHB|PXB|PIX|NV#|C2C|N/A|DIS)\s+= )")
+_HEADING: Final = later(r"^\s+(?:GPU[0-9]+\s+)+")
+_NAME: Final = later(r"^(?:GPU|NIC)[0-9]+$|^[A-Za-z][\w.-]*_[\w.-]*[0-9]$|^[A-Za-z]+[0-9][\w.-]*$")
+_CELL: Final = later(r"^(?:X|PIX|PXB|PHB|PHB/PXB|NODE|SYS|SOC|NV[0-9]+|PSB|PIX\*|N/A|C2C|DIS|NS|OK|CNS|GNS|TNS)$")
+_LEGEND: Final = later(r"^\s+(?P<nic>NIC[0-9]+): (?P<dev>[A-Za-z][\w.-]*)$")
+_MEANING: Final = later(r"^(?:Legend:|NIC Legend:|\s+(?:X|SYS|SOC|NODE|PHB|PXB|PIX|NV#|C2C|N/A|DIS)\s+= )")
 
 
 class Topology(Output):
     """The matrix; a cell belongs to the heading of its place, and to the GPU of its row."""
 
-    command = re.compile(r"\bnvidia-smi\s+topo\b")
+    command = later(r"\bnvidia-smi\s+topo\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

@@ -14,22 +14,23 @@ from typing import Final
 
 from postmortem.decoders.base import Format, Head
 from postmortem.decoders.hosts.inventory import Output, looks_like, read
+from postmortem.patterns import later
 
-_LINE: Final = re.compile(
+_LINE: Final = later(
     r"^\s*(?P<at>[0-9a-fA-F.:]{2,45}(?:%\w+)?)\s+(?P<names>[A-Za-z0-9_][\w.-]{0,252}(?:\s+[\w.-]{1,253})*)\s*(?:#.*)?$"
 )
-_NOT_A_HOST: Final = re.compile(
+_NOT_A_HOST: Final = later(
     r"^(?:localhost|ip6-|broadcasthost|host\.docker|gateway\.docker|kubernetes\.docker|host\.containers|STREAM|DGRAM|RAW)|localdomain",
     re.IGNORECASE,
 )
-_INTERFACE: Final = re.compile(r"^(?P<host>.{2,}?)[-_](?P<ifname>(?:ib|eth|bond|rdma|hsn)[0-9]{1,2}|en[ops][0-9]\w*)$")
-_LOOPBACK: Final = re.compile(r"^\s*(?:127\.0\.[01]\.1|::1)\s+\S", re.MULTILINE)
+_INTERFACE: Final = later(r"^(?P<host>.{2,}?)[-_](?P<ifname>(?:ib|eth|bond|rdma|hsn)[0-9]{1,2}|en[ops][0-9]\w*)$")
+_LOOPBACK: Final = later(r"^\s*(?:127\.0\.[01]\.1|::1)\s+\S", re.MULTILINE)
 
 
 class HostsFile(Output):
     """`/etc/hosts`, or `getent` in the same form."""
 
-    command = re.compile(r"/etc/hosts\b|\bgetent\s+a?hosts(?:v4)?\b")
+    command = later(r"/etc/hosts\b|\bgetent\s+a?hosts(?:v4)?\b")
 
     def on_line(self, number: int, line: str) -> bool:
         if line.lstrip().startswith("#"):

@@ -16,25 +16,26 @@ from typing import Final, Protocol
 
 from postmortem.bundle.host_shape import Shape, shape_of
 from postmortem.decoders.base import MAX_TEXT, Decoded, Head, Hints, MemberLike, Row, read_text, stamp
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 20_000
 """Rows kept of one file and table; the rest is noted."""
 
 _HEAD_BYTES: Final = 16_000
 _MAX_LINE: Final = 2000
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_PROMPT: Final = re.compile(
+_ANSI: Final = later(r"\x1b\[[0-9;]*[A-Za-z]")
+_PROMPT: Final = later(
     r"^(?:\([^)]*\) ?)?\[?[A-Za-z0-9_.-]+@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)[^#$>]{0,80}[#$>]\s*(?P<command>.*)$"
 )
-_ANSIBLE: Final = re.compile(r"^(\S+) \| (?:CHANGED|SUCCESS|FAILED!?) (?:\| rc=[0-9]+ >>|=> .*)$")
-_PDSH: Final = re.compile(r"^([A-Za-z][A-Za-z0-9.-]{0,80}): ?(.*)$")
-_RULE: Final = re.compile(r"^[-=*#+~ ]{3,}$")
-_DATE: Final = re.compile(
+_ANSIBLE: Final = later(r"^(\S+) \| (?:CHANGED|SUCCESS|FAILED!?) (?:\| rc=[0-9]+ >>|=> .*)$")
+_PDSH: Final = later(r"^([A-Za-z][A-Za-z0-9.-]{0,80}): ?(.*)$")
+_RULE: Final = later(r"^[-=*#+~ ]{3,}$")
+_DATE: Final = later(
     r"^(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .{0,20}[0-9]{2}:[0-9]{2}:[0-9]{2}.{0,20}|20[0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-9:.,Z+-]{5,24})$"
 )
-_CONTAINER: Final = re.compile(r"^(?:[0-9a-f]{12}|localhost)$")
-_PCI: Final = re.compile(r"^(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-9a-f]))?$", re.IGNORECASE)
-_VIRTUAL: Final = re.compile(
+_CONTAINER: Final = later(r"^(?:[0-9a-f]{12}|localhost)$")
+_PCI: Final = later(r"^(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-9a-f]))?$", re.IGNORECASE)
+_VIRTUAL: Final = later(
     r"^(?:lo$|lo[0-9]+$|docker|veth|cali|cilium|lxc|flannel|cni|tunl|virbr|br-[0-9a-f]{12}$|kube-|nodelocaldns|dummy|ifb|gre|erspan|sit[0-9]"
     r"|ip6|ip_vti|vxlan|vnet|tap|tun[0-9]|podman|weave|ovs|genev|vmnet|wg[0-9])"
 )

@@ -9,13 +9,13 @@ Read from ip/ipaddress.c of iproute2. With -s counters stand in the same objects
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, read_text
 from postmortem.decoders.hosts.inventory import Sheet, finder, hardware_address, is_virtual
+from postmortem.patterns import later
 
-_JSON: Final = re.compile(
+_JSON: Final = later(
     r'\s*\[\s*(?:\{\s*\}\s*,\s*)*\{\s*"ifindex"\s*:\s*[0-9]+\s*,(?:\s*"link(?:_index)?"\s*:\s*[^,]+,)?\s*"ifname"\s*:\s*"'
 )
 

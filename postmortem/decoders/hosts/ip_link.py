@@ -24,33 +24,32 @@ from postmortem.decoders.hosts.inventory import (
     pci_address,
     read,
 )
+from postmortem.patterns import later
 
 _NAME: Final = r"[A-Za-z][\w.:-]{0,40}"
-_IP_HEAD: Final = re.compile(rf"^[0-9]+: (?P<name>{_NAME}?)(?P<on>@[\w.:-]+)?: <[A-Z0-9_,-]*> ")
-_IP_LINK: Final = re.compile(
+_IP_HEAD: Final = later(rf"^[0-9]+: (?P<name>{_NAME}?)(?P<on>@[\w.:-]+)?: <[A-Z0-9_,-]*> ")
+_IP_LINK: Final = later(
     r"^\s+link/(?P<kind>[\w\[\]/-]+)(?: (?P<at>[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5,19}))?(?:.* permaddr (?P<own>[0-9a-f:]{17,59}))?"
 )
-_IP_ADDRESS: Final = re.compile(r"^\s+inet6? (?P<at>[0-9a-fA-F.:]+)(?:/[0-9]+| )")
-_IP_ELSE: Final = re.compile(
+_IP_ADDRESS: Final = later(r"^\s+inet6? (?P<at>[0-9a-fA-F.:]+)(?:/[0-9]+| )")
+_IP_ELSE: Final = later(
     r"^\s+(?:valid_lft|altname|vf [0-9]+|alias |link-netns|bridge_slave|promiscuity|vxlan|bond|vlan|numtxqueues|minmtu)|^\s{4,}\S"
 )
-_ONE_LINE: Final = re.compile(rf"^[0-9]+: (?P<name>{_NAME})\s+inet6? (?P<at>[0-9a-fA-F.:]+)(?:/[0-9]+| ).* scope ")
-_BRIEF: Final = re.compile(
+_ONE_LINE: Final = later(rf"^[0-9]+: (?P<name>{_NAME})\s+inet6? (?P<at>[0-9a-fA-F.:]+)(?:/[0-9]+| ).* scope ")
+_BRIEF: Final = later(
     rf"^(?P<name>{_NAME}?)(?P<on>@[\w.:-]+)?\s+(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT|NOTPRESENT|TESTING)\b\s*(?P<rest>[0-9a-fmetric:./ ]*)"
     r"(?:<[A-Z0-9_,-]*>)?$"
 )
-_IFCONFIG: Final = re.compile(rf"^(?P<name>{_NAME}?):? (?: *flags=[0-9]+<[A-Z0-9_,-]*>|\s+Link encap:)(?P<rest>.*)$")
-_IFCONFIG_ADDRESS: Final = re.compile(r"^\s+inet6?(?: addr:)? ?(?P<at>[0-9a-fA-F.:]+)(?:/[0-9]+)?(?=\s|$)")
-_IFCONFIG_LINK: Final = re.compile(
+_IFCONFIG: Final = later(rf"^(?P<name>{_NAME}?):? (?: *flags=[0-9]+<[A-Z0-9_,-]*>|\s+Link encap:)(?P<rest>.*)$")
+_IFCONFIG_ADDRESS: Final = later(r"^\s+inet6?(?: addr:)? ?(?P<at>[0-9a-fA-F.:]+)(?:/[0-9]+)?(?=\s|$)")
+_IFCONFIG_LINK: Final = later(
     r"(?:HWaddr|\bether|\binfiniband) (?P<at>[0-9a-fA-F]{2}(?:[:-][0-9a-fA-F]{2}){5,19})(?=\s|$)"
 )
-_IFCONFIG_ELSE: Final = re.compile(
-    r"^(?:Ifconfig (?:uses the ioctl|is obsolete)|Because Infiniband address has 20 bytes)"
-)
-_DRIVER: Final = re.compile(
+_IFCONFIG_ELSE: Final = later(r"^(?:Ifconfig (?:uses the ioctl|is obsolete)|Because Infiniband address has 20 bytes)")
+_DRIVER: Final = later(
     r"^(?P<key>driver|version|firmware-version|expansion-rom-version|bus-info|supports-(?:statistics|test|eeprom-access|register-dump|priv-flags)): ?(?P<value>.*)$"
 )
-_INTERFACE_IN_NAME: Final = re.compile(
+_INTERFACE_IN_NAME: Final = later(
     r"ethtool[-_ ]+(?:-i|i|driver)[-_ ]+([A-Za-z][\w.-]*?)(?:\.(?:txt|log|out))?$|^([A-Za-z][\w.-]*?)[-_.]ethtool"
 )
 
@@ -84,7 +83,7 @@ class _Interfaces(Output):
 class IpAddress(_Interfaces):
     """`ip address`, `ip link`; with -o each address stands behind the interface's number and name."""
 
-    command = re.compile(r"\bip\s+(?:-\w+\s+)*(?:a|ad|add|addr|address|l|li|link)\b")
+    command = later(r"\bip\s+(?:-\w+\s+)*(?:a|ad|add|addr|address|l|li|link)\b")
 
     def on_line(self, number: int, line: str) -> bool:
         pieces = line.split("\\")
@@ -112,7 +111,7 @@ class IpAddress(_Interfaces):
 class IpBrief(_Interfaces):
     """`ip -br address`, `ip -br link`: a line for each interface."""
 
-    command = re.compile(r"\bip\s+(?:-\w+\s+)*-br\w*\s+(?:-\w+\s+)*(?:a|addr|address|l|link)\b")
+    command = later(r"\bip\s+(?:-\w+\s+)*-br\w*\s+(?:-\w+\s+)*(?:a|addr|address|l|link)\b")
 
     def on_line(self, number: int, line: str) -> bool:
         found = _BRIEF.match(line[:2000])
@@ -130,7 +129,7 @@ class IpBrief(_Interfaces):
 class Ifconfig(_Interfaces):
     """`ifconfig` of net-tools, before and since 2.0. Before, 20 octets of InfiniBand were cut off: no GUID can be told."""
 
-    command = re.compile(r"\bifconfig\b")
+    command = later(r"\bifconfig\b")
 
     def on_line(self, number: int, line: str) -> bool:
         if found := _IFCONFIG.match(line):
@@ -150,7 +149,7 @@ class Ifconfig(_Interfaces):
 class EthtoolDriver(Output):
     """`ethtool -i`: the PCI address of an interface that the command line or the file's name says (sosreport: `ethtool_-i_ens1f0`)."""
 
-    command = re.compile(r"\bethtool\s+(?:-i|--driver)\s+([A-Za-z][\w.-]*)")
+    command = later(r"\bethtool\s+(?:-i|--driver)\s+([A-Za-z][\w.-]*)")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

@@ -21,35 +21,36 @@ from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, Row, evidence, read_text, stamp
 from postmortem.decoders.counters.base import ZONES
+from postmortem.patterns import later
 
 MAX_RECORDS: Final = 20_000
 """A BMC keeps some thousand records."""
 
-_LINE: Final = re.compile(
+_LINE: Final = later(
     r"^\s*[0-9a-fA-F]{1,4} \| ?(?:\s?Pre-Init\s*\|\s*[0-9]+|[0-9]{1,4}[/.-][0-9]{1,2}[/.-][0-9]{2,4} \| [0-9]{1,2}:[0-9]{2}:[0-9]{2}[^|]*)\s*\| ?(.*)$"
 )
-_BARE: Final = re.compile(r"^\s*[0-9a-fA-F]{1,4} \| (Linux kernel panic: .*|OEM record [ef][0-9a-f] .*)$")
-_WHEN: Final = re.compile(
+_BARE: Final = later(r"^\s*[0-9a-fA-F]{1,4} \| (Linux kernel panic: .*|OEM record [ef][0-9a-f] .*)$")
+_WHEN: Final = later(
     r"\| ([0-9]{1,4})[/.-]([0-9]{1,2})[/.-]([0-9]{2,4}) \| ([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?: ([AP]M))?(?: ([A-Z]{3,4}|[+-][0-9]{2,4}))?"
 )
-_CSV: Final = re.compile(
+_CSV: Final = later(
     r"^[0-9a-fA-F]{1,4},(?:[0-9/.-]{6,10}|\s?Pre-Init ?),[^,]*,[^,]+,.*,(?:Asserted|Deasserted)(?:,.*)?$"
 )
-_FREEIPMI: Final = re.compile(
+_FREEIPMI: Final = later(
     r"^[0-9]+\s*\| ([A-Z][a-z]{2})-([0-9]{2})-([0-9]{4})\s*\| ([0-9]{2}):([0-9]{2}):([0-9]{2})\s*\| ([^|]*)\| ([^|]*)\| (.*)$"
 )
-_FIELD: Final = re.compile(
+_FIELD: Final = later(
     r"^\s*(SEL Record ID|Timestamp|Sensor Type|Sensor Number|Event Direction|Description)\s*: ?(.*?)\s*$"
 )
-_BDF: Final = re.compile(
+_BDF: Final = later(
     r"bus:? ?([0-9a-f]{2})[ /]+d(?:evice)?:? ?([0-9a-f]{2})[ /]+f(?:unction)?:? ?([0-7])", re.IGNORECASE
 )
-_QUANTA: Final = re.compile(r"B([0-9a-f]{2})/D([0-9a-f]{2})/F0?([0-7])", re.IGNORECASE)
+_QUANTA: Final = later(r"B([0-9a-f]{2})/D([0-9a-f]{2})/F0?([0-7])", re.IGNORECASE)
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 # Of `sensor | event`: what it is and what it means for a job. The first that fits.
 _KINDS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = tuple(
-    (re.compile(p, re.IGNORECASE), name, severity)
+    (later(p, re.IGNORECASE), name, severity)
     for p, name, severity in (
         (r"Linux kernel panic|Run-?time critical stop|OS .*\bpanic", "host.panic", "fatal"),
         (r"(?<!Un)Correctable (?:Machine Check|MCA)|Machine Check.*\bcorrectable\b", "host.mce", "info"),

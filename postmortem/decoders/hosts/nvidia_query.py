@@ -23,16 +23,15 @@ from typing import Final
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, Row, read_text
 from postmortem.decoders.hosts.inventory import Output, Sheet, looks_like, pci_address, read
 from postmortem.decoders.hosts.nvidia_smi import UUID, lost_gpu
+from postmortem.patterns import later
 
-_GPU: Final = re.compile(r"^GPU (?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])$")
-_FIELD: Final = re.compile(r"^(?P<indent> *)(?P<name>[A-Za-z][^:]{0,70}?)(?: *: ?(?P<value>.*))?$")
-_TOP: Final = re.compile(
+_GPU: Final = later(r"^GPU (?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])$")
+_FIELD: Final = later(r"^(?P<indent> *)(?P<name>[A-Za-z][^:]{0,70}?)(?: *: ?(?P<value>.*))?$")
+_TOP: Final = later(
     r"^(?:=+NVSMI LOG=+|(?:Timestamp|Driver Version|CUDA Version|Attached GPUs|CUDA UMD Version|NVML Version|NVSMI version|DRIVER version) *:.*)$"
 )
-_TAG: Final = re.compile(
-    r"<(?P<close>/?)(?P<name>[A-Za-z_][\w.-]{0,60})(?:\s[^<>]{0,200}(?<!/))?>(?P<value>[^<\n]{0,300})"
-)
-_GPU_TAG: Final = re.compile(r'^<gpu id="(?P<pci>[0-9A-Fa-f:.]{7,20})"')
+_TAG: Final = later(r"<(?P<close>/?)(?P<name>[A-Za-z_][\w.-]{0,60})(?:\s[^<>]{0,200}(?<!/))?>(?P<value>[^<\n]{0,300})")
+_GPU_TAG: Final = later(r'^<gpu id="(?P<pci>[0-9A-Fa-f:.]{7,20})"')
 _NOTHING: Final = {
     "",
     "n/a",
@@ -43,16 +42,16 @@ _NOTHING: Final = {
     "requested functionality has been deprecated",
     "unknown",
 }
-_COUNTED: Final = re.compile(
+_COUNTED: Final = later(
     r"^(?:ecc errors|retired pages|remapped rows)/(?!.*(?:histogram|pending)).*$|^pci/(?:replay|.*rollover)"
 )
-_UNCORRECTED: Final = re.compile(
+_UNCORRECTED: Final = later(
     r"^ecc errors/volatile/(?:sram uncorrectable(?: parity| sec-ded)?|dram uncorrectable|uncorrectable parity|uncorrectable sec-ded|double bit/total)$"
 )
 
 # (place, what it must say for there to be a fault, event, the event's reason); the first that fits counts.
 _FAULTS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], str, str], ...]] = tuple(
-    (re.compile(place), re.compile(value), event, reason)
+    (later(place), later(value), event, reason)
     for place, value, event, reason in (
         (r"^remapped rows/remapping failure occurred$", r"^yes$", "gpu.ras_error", "row remapping failed"),
         (r"^remapped rows/pending$", r"^yes$", "gpu.ras_error", "row remapping pending"),
@@ -149,7 +148,7 @@ def _lanes(value: str) -> int | None:
 class Query(Output):
     """`nvidia-smi -q`: four blanks of indent for each level below the GPU; wider in some versions, so levels are told by comparison."""
 
-    command = re.compile(r"\bnvidia-smi\b.*\s-(?:q|-query)\b")
+    command = later(r"\bnvidia-smi\b.*\s-(?:q|-query)\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

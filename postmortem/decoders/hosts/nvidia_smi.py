@@ -17,30 +17,31 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, read_text, real
 from postmortem.decoders.hosts.inventory import Output, Sheet, looks_like, pci_address, read
+from postmortem.patterns import later
 
 UUID: Final = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_LISTED: Final = re.compile(rf"^GPU (?P<gpu>[0-9]+): (?P<model>.+?) \(UUID: (?P<uuid>{UUID})\)$")
-_LISTED_MIG: Final = re.compile(r"^\s+MIG \S+\s+Device\s+[0-9]+: \(UUID: MIG-")
-_ROW: Final = re.compile(
+_LISTED: Final = later(rf"^GPU (?P<gpu>[0-9]+): (?P<model>.+?) \(UUID: (?P<uuid>{UUID})\)$")
+_LISTED_MIG: Final = later(r"^\s+MIG \S+\s+Device\s+[0-9]+: \(UUID: MIG-")
+_ROW: Final = later(
     r"^\| +(?P<gpu>[0-9]+) +(?P<model>\S.*?) +(?:On|Off|N/A|TCC|WDDM|MCDM|ERR!) *\| *(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]) +(?:On|Off|N/A|ERR!) *"
     r"\| *(?P<ecc>[0-9]+|N/A|Off|ERR!) *\|$"
 )
-_TABLE: Final = re.compile(r"^[+|].*[+|]$")
-_PROGRAM: Final = re.compile(r"^\| NVIDIA-SMI [0-9.]+ .*Driver Version: ")
+_TABLE: Final = later(r"^[+|].*[+|]$")
+_PROGRAM: Final = later(r"^\| NVIDIA-SMI [0-9.]+ .*Driver Version: ")
 _BUS: Final = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
-_LOST: Final = re.compile(
+_LOST: Final = later(
     rf"^Unable to determine the device handle for (?:gpu|GPU) ?(?:(?P<gpu>[0-9]{{1,3}})(?=: ))?:? ?(?P<pci>{_BUS})?: "
     r"(?P<reason>[A-Z][A-Za-z ]{3,60}?)\.?(?: +Reboot the system to recover this GPU\.?)?$"
 )
-_INFOROM: Final = re.compile(rf"^WARNING: (?P<reason>infoROM is corrupted) at gpu (?P<pci>{_BUS})$")
-_NO_DRIVER: Final = re.compile(
+_INFOROM: Final = later(rf"^WARNING: (?P<reason>infoROM is corrupted) at gpu (?P<pci>{_BUS})$")
+_NO_DRIVER: Final = later(
     r"^(?P<reason>NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver|Failed to initialize NVML: .{1,80}|No devices were found)"
 )
-_NO_DRIVER_MORE: Final = re.compile(
+_NO_DRIVER_MORE: Final = later(
     r"^(?:Make sure that the latest NVIDIA driver is installed and running|NVML library version: |Please also try adding directory)"
 )
-_COLUMN: Final = re.compile(r"^[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*(?: \[[^\]]{1,12}\])?$")
-_ERROR_COLUMN: Final = re.compile(r"^(?:ecc\.errors|retired_pages|remapped_rows|gpu\.replay)\S*$")
+_COLUMN: Final = later(r"^[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*(?: \[[^\]]{1,12}\])?$")
+_ERROR_COLUMN: Final = later(r"^(?:ecc\.errors|retired_pages|remapped_rows|gpu\.replay)\S*$")
 
 
 def lost_gpu(sheet: Sheet, number: int, line: str) -> bool:
@@ -66,7 +67,7 @@ def lost_gpu(sheet: Sheet, number: int, line: str) -> bool:
 class Summary(Output):
     """The table of `nvidia-smi`, the list of `nvidia-smi -L`, and what either prints of GPUs that do not answer."""
 
-    command = re.compile(r"\bnvidia-smi(?:\s+(?:-L|--list-gpus))?\s*$")
+    command = later(r"\bnvidia-smi(?:\s+(?:-L|--list-gpus))?\s*$")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

@@ -17,36 +17,37 @@ from typing import Final
 
 from postmortem.decoders.base import Format, Head, Row
 from postmortem.decoders.hosts.inventory import Output, Sheet, looks_like, pci_address, read
+from postmortem.patterns import later
 
-_DEVICE: Final = re.compile(
+_DEVICE: Final = later(
     r"^(?P<pci>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<kind>[A-Z0-9][^:\[]{2,60}?)(?: \[[0-9a-f]{4}\])?: (?P<name>.+?)"
     r"(?: \(rev (?P<rev>[0-9a-f]{2})\))?(?: \(prog-if [0-9a-f]{2}(?: \[[^\]]*\])?\))?$"
 )
-_GPU: Final = re.compile(r"^(?:3D controller|VGA compatible controller|Display controller|Processing accelerators)$")
-_GPU_MAKER: Final = re.compile(r"^(?:NVIDIA Corporation|Advanced Micro Devices)")
-_NIC: Final = re.compile(
+_GPU: Final = later(r"^(?:3D controller|VGA compatible controller|Display controller|Processing accelerators)$")
+_GPU_MAKER: Final = later(r"^(?:NVIDIA Corporation|Advanced Micro Devices)")
+_NIC: Final = later(
     r"^(?:Ethernet controller|Infiniband controller|InfiniBand controller|Network controller|Fabric controller)$",
     re.IGNORECASE,
 )
-_FAST_NIC: Final = re.compile(
+_FAST_NIC: Final = later(
     r"Mellanox|ConnectX|BlueField|BCM57[5-9]|Thor|\bE8[0-9]{2}|Omni-Path|Cornelis|Pensando|Elastic Fabric"
 )
-_VIRTUAL_FUNCTION: Final = re.compile(r"Virtual Function")
-_LINK: Final = re.compile(
+_VIRTUAL_FUNCTION: Final = later(r"Virtual Function")
+_LINK: Final = later(
     r"^\s+LnkSta:\s+Speed (?P<speed>[0-9.]+GT/s)(?P<slow> \(downgraded\))?[^,]*, Width (?P<width>x[0-9]+)(?P<narrow> \(downgraded\))?"
 )
-_CLASS: Final = re.compile(
+_CLASS: Final = later(
     r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:(?:Host|PCI|ISA) bridge|Bridge|System peripheral|SMBus|USB controller|Non-Volatile memory controller"
     r"|3D controller|VGA compatible controller|Display controller|Processing accelerators|Ethernet controller|Infiniband controller)(?: \[[0-9a-f]{4}\])?: ",
     re.MULTILINE,
 )
-_IDS: Final = re.compile(r" \[[0-9a-f]{4}:[0-9a-f]{4}\]$")
+_IDS: Final = later(r" \[[0-9a-f]{4}:[0-9a-f]{4}\]$")
 
 
 class Lspci(Output):
     """Devices, and of GPUs and NICs the state of the link below them."""
 
-    command = re.compile(r"\blspci\b")
+    command = later(r"\blspci\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

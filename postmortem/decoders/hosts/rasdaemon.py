@@ -23,26 +23,25 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, Row, evidence, read_text, stamp
 from postmortem.decoders.counters.base import Sheet
+from postmortem.patterns import later
 
 MAX_EVENTS: Final = 20_000
 
-_ROW: Final = re.compile(r"^([0-9]+) (20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9:]{8} [+-][0-9]{4}) (.*)$")
-_SECTION: Final = re.compile(
+_ROW: Final = later(r"^([0-9]+) (20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9:]{8} [+-][0-9]{4}) (.*)$")
+_SECTION: Final = later(
     r"^(?:([A-Z][A-Za-z ]*?) (?:events|errors|records)(?: summary)?:|No [A-Za-z ]+ (?:errors|records)?\.|No SIGNAL\.)$"
 )
-_MC: Final = re.compile(r"^([0-9]+) (Corrected|Uncorrected|Fatal|Deferred|Info) error\(s\): (.*?) at (.*?) location: ")
-_AER: Final = re.compile(
-    r"^([0-9a-fA-F:.]+) (Corrected|Uncorrected|Fatal|Uncorrected \((?:Non-Fatal|Fatal)\)) error: (.*)$"
-)
-_PAIR: Final = re.compile(r"(\w+)=('[^']*'|[^,]*)")
-_STATUS: Final = re.compile(r"\bstatus=0x([0-9a-f]{1,16})")
-_SUMMARY_MC: Final = re.compile(
+_MC: Final = later(r"^([0-9]+) (Corrected|Uncorrected|Fatal|Deferred|Info) error\(s\): (.*?) at (.*?) location: ")
+_AER: Final = later(r"^([0-9a-fA-F:.]+) (Corrected|Uncorrected|Fatal|Uncorrected \((?:Non-Fatal|Fatal)\)) error: (.*)$")
+_PAIR: Final = later(r"(\w+)=('[^']*'|[^,]*)")
+_STATUS: Final = later(r"\bstatus=0x([0-9a-f]{1,16})")
+_SUMMARY_MC: Final = later(
     r"^\t(Corrected|Uncorrected|Fatal|Deferred) on DIMM Label\(s\): '(.*?)' location: \S+ errors: ([0-9]+)$"
 )
-_SUMMARY: Final = re.compile(r"^\t([0-9]+) (.*?) errors(?:: (.*))?$")
+_SUMMARY: Final = later(r"^\t([0-9]+) (.*?) errors(?:: (.*))?$")
 
-_BLOCK: Final = re.compile(r"^(?:mcelog: )?Hardware event\. This is not a software error\.$")
-_MCELOG: Final = re.compile(
+_BLOCK: Final = later(r"^(?:mcelog: )?Hardware event\. This is not a software error\.$")
+_MCELOG: Final = later(
     r"^(?:mcelog: .*|Hardware event\..*|MCE [0-9]+|CPU [0-9]+ .*|RIP.*|MISC .*|ADDR .*|TIME [0-9]+.*|STATUS [0-9a-f]+.*|MCG ?CAP.*|MCG status:.*|MCi status:|MCA: .*|CPUID .*|TSC .*|PPIN .*|SOCKETID.*"
     r"|APICID.*|MICROCODE.*|(?:Corrected|Uncorrected|Error|MCi_|Processor|Machine|Transaction|Large|Threshold|Firmware|No sticky|STATUS|Model|not finished).*|MEMORY CONTROLLER .*|Memory .*|SR[AO]R?.*|.*(?:ERR|Error|error).*)$"
 )

@@ -19,35 +19,36 @@ from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, Head, Hints, MemberLike, Row, read_text
 from postmortem.decoders.hosts.inventory import Output, Sheet, finder, guid, looks_like, pci_address, read
+from postmortem.patterns import later
 
-_NETDEV: Final = re.compile(
+_NETDEV: Final = later(
     r"^(?:(?P<pci>[0-9a-fA-F:.]+) )?(?P<dev>[A-Za-z][\w.-]*) (?:\([^()]*\) .*?\bfw [^ ]+ )?port (?P<port>[0-9]+) (?:\((?P<state>[A-Z_]+) *\) )?==>"
     r" *(?P<ifname>[A-Za-z0-9_.@:-]+)?(?: *\((?P<up>\w*)\))?(?: \(\w+\))?$"
 )
-_LINK: Final = re.compile(
+_LINK: Final = later(
     r"^(?:link |[0-9]+/[0-9]+: )(?P<dev>[A-Za-z][\w.-]*)/(?P<port>[0-9]+):? (?=.*\b(?:state|netdev|lid) )(?P<rest>.*)$"
 )
-_DEVICE: Final = re.compile(r"^[0-9]+: (?P<dev>[A-Za-z][\w.-]*): node_type (?P<rest>.*)$")
-_MORE: Final = re.compile(r"^\s+(?:caps: <|adaptive-moderation|[A-Z_, ]+>?$)")
-_GID_HEAD: Final = re.compile(r"^DEV\s+PORT\s+INDEX\s+GID\s+IPv4\s")
-_GID: Final = re.compile(
+_DEVICE: Final = later(r"^[0-9]+: (?P<dev>[A-Za-z][\w.-]*): node_type (?P<rest>.*)$")
+_MORE: Final = later(r"^\s+(?:caps: <|adaptive-moderation|[A-Z_, ]+>?$)")
+_GID_HEAD: Final = later(r"^DEV\s+PORT\s+INDEX\s+GID\s+IPv4\s")
+_GID: Final = later(
     r"^(?P<dev>[A-Za-z][\w.-]*)\s+(?P<port>[0-9]+)\s+(?P<index>[0-9]+)\s+(?P<gid>[0-9a-f]{4}(?::[0-9a-f]{4}){7})"
     r"(?:\s+(?P<ipv4>[0-9.]{7,15}))?(?:\s+[vV][0-9.]+)?(?:\s+(?P<ifname>[A-Za-z][\w.@:-]*))?$"
 )
-_MST: Final = re.compile(
+_MST: Final = later(
     r"^(?P<type>\S[^\t]*?\(rev:[^)]*\))\s+(?P<mst>\S+)\s+(?P<pci>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])\b(?P<rest>.*)$"
 )
-_MST_ELSE: Final = re.compile(
+_MST_ELSE: Final = later(
     r"^(?:MST (?:modules|devices):|PCI devices:|DEVICE_TYPE\s+MST\s|\s*MST PCI |/dev/mst/|\s+(?:domain:bus|Chip revision|PCI )|\s+No MST devices|Cable devices:|I2C"
     r"|\S[^\t]{0,40}\(rev:[^)]*\)\s+\S+$|\.$)"
 )
-_JSON: Final = re.compile(r'\s*\[\s*\{\s*"ifindex"\s*:\s*[0-9]+\s*,\s*(?:"port"\s*:\s*[0-9]+\s*,\s*)?"ifname"\s*:\s*"')
+_JSON: Final = later(r'\s*\[\s*\{\s*"ifindex"\s*:\s*[0-9]+\s*,\s*(?:"port"\s*:\s*[0-9]+\s*,\s*)?"ifname"\s*:\s*"')
 
 
 class Ibdev2netdev(Output):
     """`ibdev2netdev`, also with -v, whose lines begin with the PCI address."""
 
-    command = re.compile(r"\bibdev2netdev\b")
+    command = later(r"\bibdev2netdev\b")
 
     def on_line(self, number: int, line: str) -> bool:
         found = _NETDEV.match(line.strip()[:600])
@@ -65,7 +66,7 @@ class Ibdev2netdev(Output):
 class RdmaLink(Output):
     """`rdma link` and `rdma dev`."""
 
-    command = re.compile(r"\brdma\s+(?:-\w+\s+)*(?:link|dev)\b")
+    command = later(r"\brdma\s+(?:-\w+\s+)*(?:link|dev)\b")
 
     def on_line(self, number: int, line: str) -> bool:
         found = _LINK.match(line) or _DEVICE.match(line)
@@ -95,7 +96,7 @@ class RdmaLink(Output):
 class ShowGids(Output):
     """`show_gids`: every GID of every port. InfiniBand's have neither version nor interface; they end in the port's GUID."""
 
-    command = re.compile(r"\bshow_gids\b")
+    command = later(r"\bshow_gids\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -117,7 +118,7 @@ class ShowGids(Output):
 class MstStatus(Output):
     """`mst status -v`: a table of devices; without -v no line says which device of RDMA is meant."""
 
-    command = re.compile(r"\bmst\s+status\b")
+    command = later(r"\bmst\s+status\b")
 
     def on_line(self, number: int, line: str) -> bool:
         found = _MST.match(line)

@@ -14,27 +14,26 @@ from typing import Final
 
 from postmortem.decoders.base import Format, Row, whole
 from postmortem.decoders.hosts.inventory import Output, Sheet, guid, looks_like, read
+from postmortem.patterns import later
 
-_CA: Final = re.compile(r"^(?:CA|Router|Switch|iWARP RNIC) '(?P<dev>[^']{1,100})'$")
-_CA_FIELD: Final = re.compile(
+_CA: Final = later(r"^(?:CA|Router|Switch|iWARP RNIC) '(?P<dev>[^']{1,100})'$")
+_CA_FIELD: Final = later(
     r"^\s*(?P<key>(?:CA|Router|Switch|iWARP RNIC) type|Number of ports|Firmware version|Hardware version|Node GUID|System image GUID|State|Physical state|Rate"
     r"|Effective speed|Base lid|LMC|SM lid|Capability mask|Port GUID|Link layer):(?: (?P<value>.*))?$"
 )
-_CA_PORT: Final = re.compile(r"^\s*Port (?P<port>[0-9]+):$")
-_STATUS: Final = re.compile(r"^Infiniband device '(?P<dev>[^']{1,100})' port (?P<port>[0-9]+) status:$")
-_STATUS_FIELD: Final = re.compile(
+_CA_PORT: Final = later(r"^\s*Port (?P<port>[0-9]+):$")
+_STATUS: Final = later(r"^Infiniband device '(?P<dev>[^']{1,100})' port (?P<port>[0-9]+) status:$")
+_STATUS_FIELD: Final = later(
     r"^\s+(?P<key>default gid|base lid|sm lid|state|phys state|rate|link_layer|lmc):\s*(?P<value>.*)$"
 )
-_INFO: Final = re.compile(r"^hca_id:\s*(?P<dev>\S{1,100})$")
-_INFO_FIELD: Final = re.compile(
-    r"^\s+(?P<key>node_guid|port|state|port_lid|link_layer|GID\[ *[0-9]+\]):\s*(?P<value>.*)$"
-)
+_INFO: Final = later(r"^hca_id:\s*(?P<dev>\S{1,100})$")
+_INFO_FIELD: Final = later(r"^\s+(?P<key>node_guid|port|state|port_lid|link_layer|GID\[ *[0-9]+\]):\s*(?P<value>.*)$")
 
 
 class Ibstat(Output):
     """`ibstat`: a block for each device with blocks of its ports."""
 
-    command = re.compile(r"\bibstat(?!us)\b")
+    command = later(r"\bibstat(?!us)\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -71,7 +70,7 @@ class Ibstat(Output):
 class Ibstatus(Output):
     """`ibstatus`: a block for each port. The default GID of an InfiniBand port ends in its GUID."""
 
-    command = re.compile(r"\bibstatus\b")
+    command = later(r"\bibstatus\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)
@@ -104,7 +103,7 @@ class Ibstatus(Output):
 class IbvDevinfo(Output):
     """`ibv_devinfo`, also with -v: a block for each device with blocks of its ports."""
 
-    command = re.compile(r"\bibv_devinfo\b")
+    command = later(r"\bibv_devinfo\b")
 
     def __init__(self, sheet: Sheet) -> None:
         super().__init__(sheet)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from typing import Final
+
+from postmortem.patterns import later
 
 MAX_HOSTS: Final = 65_536
 """As many as Slurm itself allows in one range."""
@@ -13,8 +14,8 @@ MAX_HOSTS: Final = 65_536
 _MAX_BRACKETS: Final = 8
 """Clusters have one or two (`rack[1-4]node[01-16]`); a text with more of them is no list."""
 
-_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
-_RANGE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_BRACKETS: Final = later(r"\[([^\[\]]*)\]")
+_RANGE: Final = later(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def expand_hostlist(text: str) -> list[str]:

@@ -14,12 +14,13 @@ from json import JSONDecodeError
 from typing import Any, Final
 
 from postmortem.decoders.base import MAX_TEXT, MemberLike, Row, evidence
+from postmortem.patterns import later
 
 MAX_SAID: Final = 240
 """Characters of an object that `message` holds: one line of it alone seldom says anything."""
 
 _DECODER: Final = json.JSONDecoder()
-_BLANK: Final = re.compile(r"[\s,]*")
+_BLANK: Final = later(r"[\s,]*")
 
 
 @dataclass(frozen=True, slots=True)

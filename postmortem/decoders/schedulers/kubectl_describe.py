@@ -25,11 +25,12 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp, whole
 from postmortem.decoders.schedulers.kubernetes_objects import EXIT_REASONS, STATUS_REASONS
+from postmortem.patterns import later
 
-_FIELD: Final = re.compile(r"^( *)([A-Z][A-Za-z ]{1,30}):(?: +(\S.*))?$")
+_FIELD: Final = later(r"^( *)([A-Z][A-Za-z ]{1,30}):(?: +(\S.*))?$")
 _STATES: Final = ("State", "Last State")
 _PARTS: Final = ("Reason", "Exit Code", "Started", "Finished", "Message")
-_EVENT: Final = re.compile(
+_EVENT: Final = later(
     r"^ {2}(Normal|Warning) {1,30}([A-Za-z]+) +([0-9<][^ ]*(?: \(x[0-9]+ over [^)]*\))?) +(\S+) +(\S.*)$"
 )
 _EVENTS: Final[dict[str, tuple[str, str]]] = {

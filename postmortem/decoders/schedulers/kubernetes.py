@@ -35,6 +35,7 @@ from postmortem.decoders.schedulers.kubernetes_objects import (
     pod_fact,
 )
 from postmortem.lines.blocks import Block, read_blocks
+from postmortem.patterns import later
 
 MAX_DUMP_BYTES: Final = 128 << 20
 """A dump of a cluster holds the logs of its pods."""
@@ -43,15 +44,15 @@ MAX_OBJECTS: Final = 200_000
 MAX_PREAMBLE: Final = 400
 """Characters before which the first object of a list says what it is."""
 
-_KIND: Final = re.compile(r'"kind"\s*:\s*"(?P<kind>[A-Za-z]+)"')
-_ABOUT: Final = re.compile(r'"(?:involvedObject|regarding)"\s*:')
-_LIST_KIND: Final = re.compile(r'"kind"\s*:\s*"(?P<kind>[A-Za-z]+)List"\s*,\s*"apiVersion"')
-_API: Final = re.compile(r'"apiVersion"\s*:\s*"')
-_ITEMS: Final = re.compile(r'"items"\s*:\s*\[')
-_LOGS: Final = re.compile(
+_KIND: Final = later(r'"kind"\s*:\s*"(?P<kind>[A-Za-z]+)"')
+_ABOUT: Final = later(r'"(?:involvedObject|regarding)"\s*:')
+_LIST_KIND: Final = later(r'"kind"\s*:\s*"(?P<kind>[A-Za-z]+)List"\s*,\s*"apiVersion"')
+_API: Final = later(r'"apiVersion"\s*:\s*"')
+_ITEMS: Final = later(r'"items"\s*:\s*\[')
+_LOGS: Final = later(
     r"==== START logs for container (?P<container>[^ ]+) of pod (?P<namespace>[^/ ]+)/(?P<pod>[^ ]+) ====\r?\n"
 )
-_NEXT: Final = re.compile(r"^(?:\{\s*$|==== START logs )", re.MULTILINE)
+_NEXT: Final = later(r"^(?:\{\s*$|==== START logs )", re.MULTILINE)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from postmortem.decoders.base import Row, stamp
 from postmortem.decoders.schedulers.json_lists import number, part, text_of
+from postmortem.patterns import later
 
 Evidence = Callable[[re.Pattern[str] | None], Row]
 """The columns of evidence of the first place in the object that a pattern matches."""
@@ -58,10 +59,10 @@ NODE_CONDITIONS: Final[dict[str, tuple[str, str]]] = {
 """Conditions that are bad when they are true."""
 
 _SERVICES: Final = frozenset({"DaemonSet", "ReplicaSet", "Deployment", "Node"})
-_ACCELERATORS: Final = re.compile(
+_ACCELERATORS: Final = later(
     r"(?:nvidia|amd|habana|intel)\.(?:com|ai)/(?:gpu|gaudi|mig-.*)|aws\.amazon\.com/neuron.*|google\.com/tpu"
 )
-SYSTEM_NAMESPACE: Final = re.compile(
+SYSTEM_NAMESPACE: Final = later(
     r"kube-.*|.*-(?:operator|operators|system)|monitoring|prometheus|logging|cert-manager|ingress-.*|istio-.*|calico-.*|cilium.*|tigera.*"
 )
 _JOB_LABELS: Final = (

@@ -12,21 +12,21 @@
 
 from __future__ import annotations
 
-import re
 from ipaddress import ip_address
 from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text
 from postmortem.decoders.schedulers.kubernetes_objects import SYSTEM_NAMESPACE
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 100_000
 
-_PODS: Final = re.compile(r"(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS +AGE(?: .*)?")
-_NODES: Final = re.compile(r"NAME +STATUS +ROLES +AGE +VERSION(?: .*)?")
-_GAP: Final = re.compile(r" {2,}|\t+")
-_READY: Final = re.compile(r"[0-9]+/[0-9]+")
-_AGE: Final = re.compile(r"[0-9][0-9smhdy]*|<[a-z]+>")
-_SERVICE_NAME: Final = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}")
+_PODS: Final = later(r"(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS +AGE(?: .*)?")
+_NODES: Final = later(r"NAME +STATUS +ROLES +AGE +VERSION(?: .*)?")
+_GAP: Final = later(r" {2,}|\t+")
+_READY: Final = later(r"[0-9]+/[0-9]+")
+_AGE: Final = later(r"[0-9][0-9smhdy]*|<[a-z]+>")
+_SERVICE_NAME: Final = later(r".+-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}")
 """Names that a Deployment gives: `<name>-<hash of its template>-<random>`."""
 
 _STATUS: Final[dict[str, tuple[str, str]]] = {

@@ -21,6 +21,7 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, evidence, read_text
 from postmortem.decoders.schedulers.slurm_jobs import Job, Jobs, exit_pair, gpus_in, slurm_time
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 100_000
 
@@ -29,8 +30,8 @@ _FIELDS: Final = frozenset(
     "State ExitCode DerivedExitCode NodeList Start End Elapsed Timelimit AllocTRES NNodes JobName Partition Account User "
     "Submit Reason FailedNode AllocCPUS NCPUS ReqTRES Restarts".split()
 )
-_DASHES: Final = re.compile(r"[ \t]*-+(?: -+)*[ \t\r]*")
-_ROW: Final = re.compile(r"[ \t]*(?:[0-9][0-9_.+\[]|[0-9] |[0-9]$|$)")
+_DASHES: Final = later(r"[ \t]*-+(?: -+)*[ \t\r]*")
+_ROW: Final = later(r"[ \t]*(?:[0-9][0-9_.+\[]|[0-9] |[0-9]$|$)")
 _Split = Callable[[str], list[str]]
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from postmortem.decoders.base import Decoded, Row, stamp, whole
 from postmortem.decoders.schedulers.hostlist import expand_hostlist
+from postmortem.patterns import later
 
 MAX_NODES: Final = 1_000_000
 """Names of nodes that all `job.nodes` of a file hold together; a job beyond that gets none."""
@@ -32,11 +33,11 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     "OUT_OF_MEMORY": ("host.oom_kill", "error"),
 }
 _NOT_STARTED: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-_TIME: Final = re.compile(
+_TIME: Final = later(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[. ]?(UTC|Z|[+-][0-9]{2}:?[0-9]{2}))?"
 )
-_GPUS: Final = re.compile(r"(?:^|,)gres/gpu=([0-9]{1,9})")
-_GPU_KINDS: Final = re.compile(r"(?:^|,)gres/gpu:[^=,]+=([0-9]{1,9})")
+_GPUS: Final = later(r"(?:^|,)gres/gpu=([0-9]{1,9})")
+_GPU_KINDS: Final = later(r"(?:^|,)gres/gpu:[^=,]+=([0-9]{1,9})")
 _OOM_SIGNAL: Final = 125
 _NEVER: Final = datetime(9999, 1, 1)
 

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, read_text
@@ -19,17 +18,18 @@ from postmortem.decoders.schedulers.hostlist import expand_hostlist
 from postmortem.decoders.schedulers.json_lists import Document, Element, number, part, text_of
 from postmortem.decoders.schedulers.slurm_jobs import Job, Jobs, epoch, exit_pair, gpus_in
 from postmortem.decoders.schedulers.slurm_nodes import MAX_ROWS, Node, node_rows, states_of
+from postmortem.patterns import later
 
-_LIST: Final = re.compile(r'"(jobs|nodes|sinfo)"\s*:\s*\[(?=\s*[{\]])')
-_JOB: Final = re.compile(r'"(?:derived_exit_code|job_state|allocation_nodes|state_reason)"\s*:')
-_NODE: Final = re.compile(
+_LIST: Final = later(r'"(jobs|nodes|sinfo)"\s*:\s*\[(?=\s*[{\]])')
+_JOB: Final = later(r'"(?:derived_exit_code|job_state|allocation_nodes|state_reason)"\s*:')
+_NODE: Final = later(
     r'"(?:slurmd_start_time|boot_time|burstbuffer_network_address|next_state_after_reboot|operating_system)"\s*:'
 )
-_SINFO: Final = re.compile(r'"(?:node|cluster|reason|weight|gres|partition)"\s*:')
-_SAYS_JOB: Final = re.compile(r'"(?:job_state"|state"\s*:\s*\{\s*"current"|state"\s*:\s*"[A-Z])')
-_SAYS_REASON: Final = re.compile(r'"(?:reason|description)"\s*:\s*"[^"]')
-_SAYS_STATE: Final = re.compile(r'"state"\s*:')
-_SAYS_BOOT: Final = re.compile(r'"boot_time"\s*:')
+_SINFO: Final = later(r'"(?:node|cluster|reason|weight|gres|partition)"\s*:')
+_SAYS_JOB: Final = later(r'"(?:job_state"|state"\s*:\s*\{\s*"current"|state"\s*:\s*"[A-Z])')
+_SAYS_REASON: Final = later(r'"(?:reason|description)"\s*:\s*"[^"]')
+_SAYS_STATE: Final = later(r'"state"\s*:')
+_SAYS_BOOT: Final = later(r'"boot_time"\s*:')
 
 
 def looks_like_slurm_json(head: str) -> bool:

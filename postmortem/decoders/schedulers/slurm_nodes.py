@@ -6,22 +6,22 @@ States are a base and flags (slurm/src/common/slurm_protocol_defs.c, `node_state
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from postmortem.decoders.base import Row, stamp
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 100_000
 """Rows of nodes per file."""
 
 _DOWN: Final = frozenset({"DOWN", "ERROR", "ERR"})
 _DRAINED: Final = frozenset("DRAIN DRAINED DRAINING DRNG FAIL FAILG FAILING INVAL INVALID INVALID_REG".split())
-_SHORT: Final = re.compile(r"[^A-Z_]+")
-_REBOOTED: Final = re.compile(r"(?i)node unexpectedly re")
-_SILENT: Final = re.compile(r"(?i)^not responding")
-_OWN: Final = re.compile(
+_SHORT: Final = later(r"[^A-Z_]+")
+_REBOOTED: Final = later(r"(?i)node unexpectedly re")
+_SILENT: Final = later(r"(?i)^not responding")
+_OWN: Final = later(
     r"(?i)^(?:kill task failed|prolog|epilog|batch job complete failure|duplicate jobid|low (?:realmemory|cpus|tmpdisk|socket)|"
     r"gres/|health ?check|nhc|resumetimeout|resume failed|node .* failed|step[ _]|slurmd|not responding|hold)"
 )

@@ -32,25 +32,26 @@ from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence,
 from postmortem.decoders.schedulers.hostlist import expand_hostlist
 from postmortem.decoders.schedulers.slurm_jobs import Job, Jobs, exit_pair, gpus_in, slurm_time
 from postmortem.decoders.schedulers.slurm_nodes import MAX_ROWS, Node, node_rows, states_of
+from postmortem.patterns import later
 
-_RECORD: Final = re.compile(r"[ \t]*(JobId|NodeName)=([^\s=]+) ")
-_ANY_LINE: Final = re.compile(r"\s*(?:$|[A-Z][A-Za-z0-9_/:]*=| {7,}\S)")
-_PAIR: Final = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=(\S*(?: [0-9]{2}:[0-9]{2}:[0-9]{2}\S*)?)")
+_RECORD: Final = later(r"[ \t]*(JobId|NodeName)=([^\s=]+) ")
+_ANY_LINE: Final = later(r"\s*(?:$|[A-Z][A-Za-z0-9_/:]*=| {7,}\S)")
+_PAIR: Final = later(r"(?:^|\s)([A-Z][A-Za-z_]*)=(\S*(?: [0-9]{2}:[0-9]{2}:[0-9]{2}\S*)?)")
 _KEYS: Final = frozenset(
     "JobState FailedNode ExitCode StartTime EndTime NodeList TRES AllocTRES State BootTime Reason".split()
 )
-_REASON: Final = re.compile(r"(?:^|\s)Reason=(?P<rest>.*)$")
-_SET_BY: Final = re.compile(r"^(?P<reason>.*?) ?\[(?P<by>[^\[\]@]*)@(?P<when>[^\]]*)\]")
+_REASON: Final = later(r"(?:^|\s)Reason=(?P<rest>.*)$")
+_SET_BY: Final = later(r"^(?P<reason>.*?) ?\[(?P<by>[^\[\]@]*)@(?P<when>[^\]]*)\]")
 
-_SINFO: Final = re.compile(r"(?:PARTITION +AVAIL|NODELIST +NODES|REASON +USER|NODELIST +STATE|NODELIST +PARTITION) .*")
-_DATE_LINE: Final = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [0-9]{4}\s*")
-_WORD: Final = re.compile(
+_SINFO: Final = later(r"(?:PARTITION +AVAIL|NODELIST +NODES|REASON +USER|NODELIST +STATE|NODELIST +PARTITION) .*")
+_DATE_LINE: Final = later(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [0-9]{4}\s*")
+_WORD: Final = later(
     r"(?:alloc|allocated|blocked|boot|comp|completing|down|drain|drained|draining|drng|err|error|fail|failed|failg|failing|future|"
     r"futr|idle|inval|maint|maintenance|mix|mixed|plnd|planned|npc|perfctrs|pow_dn|pow_up|powering_down|powered_down|powering_up|power_down|"
     r"reboot\??|rebootissued|resv|reserved|unk|unknown|unknwn)[*~#!%$@^+-]*"
 )
-_HOSTS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\]-]*")
-_REASON_ROW: Final = re.compile(
+_HOSTS: Final = later(r"[A-Za-z0-9][A-Za-z0-9_.,\[\]-]*")
+_REASON_ROW: Final = later(
     r"(?P<reason>\S.*?) +(?P<by>[^ ]+) +(?P<when>[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][^ ]+|Unknown|None|N/A) +(?:(?P<state>[a-z_]+[^ A-Za-z0-9]*) +)?"
     r"(?P<nodes>[A-Za-z0-9][^ ]*) *"
 )

@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import polars as pl
 
+from postmortem.patterns import later
+
 MAX_COLUMNS: Final = 4_200
 MAX_HEADER: Final = 200_000
 _SAMPLE: Final = 200
 """First lines of JSON whose keys are the columns."""
 
-_NAME: Final = re.compile(r"[a-z_#\ufeff][a-z0-9_ /().%:@#=-]*", re.IGNORECASE)
+_NAME: Final = later(r"[a-z_#\ufeff][a-z0-9_ /().%:@#=-]*", re.IGNORECASE)
 _ISO: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s*(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?$"
 
 

@@ -11,13 +11,13 @@ for object stores.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, Row, evidence, read_text, stamp
+from postmortem.patterns import later
 
 MAX_CHECKPOINTS: Final = 100_000
 _MAX_LINE: Final = 1_000
@@ -25,24 +25,24 @@ _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _LEAP_YEAR: Final = 1972
 """Stands for a year that is not printed."""
 
-_LS: Final = re.compile(
+_LS: Final = later(
     r"(?:\s*[0-9]+\s+[0-9]+\s+)?(?P<mode>[-dl][-rwxsStT]{9})[.+@]?\s+[0-9]+\s+\S+\s+(?:\S+\s+)?[0-9][0-9.,]*[KMGTP]?B?\s+"
     r"(?:(?P<month>[A-Z][a-z]{2})\s+(?P<day>[0-9]{1,2})\s+(?:(?P<clock>[0-9]{1,2}:[0-9]{2})|(?P<year>[0-9]{4}))"
     r"|(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}) (?P<time>[0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.[0-9]+)?(?: (?P<zone>[+-][0-9]{4}))?)"
     r"\s+(?P<path>\S.*)$"
 )
-_S3: Final = re.compile(
+_S3: Final = later(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}) (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})\s+[0-9][0-9.]*(?: [KMGTP]?i?B(?:ytes)?)?\s+(?P<path>\S+)$"
 )
-_GS: Final = re.compile(
+_GS: Final = later(
     r"\s*[0-9]+\s+(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})T(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?P<zone>Z)\s+(?P<path>gs://\S.*)$"
 )
 _FORMS: Final = (_LS, _S3, _GS)
-_HEADING: Final = re.compile(r"(?P<folder>[./~A-Za-z][^:*?\"<>|]*):$")
-_BESIDE: Final = re.compile(
+_HEADING: Final = later(r"(?P<folder>[./~A-Za-z][^:*?\"<>|]*):$")
+_BESIDE: Final = later(
     r"total(?: [0-9.,]+[KMGTP]?)?$|\s+PRE |\s*$|TOTAL: |Total (?:Objects|Size): |[^ ]*[$#] |gs://\S+[/:]$"
 )
-_STEP: Final = re.compile(
+_STEP: Final = later(
     r"(?:^|/)(?P<path>(?:iter_(?P<a>[0-9]{3,12})|(?:global_?)?step[-_=]?(?P<b>[0-9]{1,12})(?:-unsharded)?|checkpoint[-_](?P<c>[0-9]{1,12})"
     r"|ep(?:och)?[-_=]?[0-9]+-(?:ba|step=)(?P<d>[0-9]{1,12})(?:-[^/]*|\.ckpt)?|ckpt[-_](?P<e>[0-9]{1,12})|model[-_.]ckpt-(?P<f>[0-9]{1,12}))"
     r"(?:\.(?:pt|pth|ckpt|distcp|bin|safetensors|tar))?)(?=/|$)"

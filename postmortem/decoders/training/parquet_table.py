@@ -1,8 +1,7 @@
-"""Parquet tables: latencies of queue pairs -> `qp_samples`, training steps -> events `train.step`; others are named in a note.
+"""Parquet tables: latencies of queue pairs -> `qp_samples`, timed operations -> `op_times`, training steps -> events `train.step`.
 
-Which table it is, its columns tell: those of `qp_table`, those of `step_csv`, or the trace of timed operations that ByteDance's
-StragglerAnalysis takes (`rank, step, optype, start_ts, duration, seq_id, …`), which no table holds yet. A Parquet file is read from its end,
-so the member is first copied into a temporary file of at most `MAX_BYTES`.
+Which table it is, its columns tell: those of `qp_table`, of `op_trace`, of `step_csv`; others are named in a note. A Parquet file is read
+from its end, so the member is first copied into a temporary file of at most `MAX_BYTES`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import polars as pl
 
 from postmortem.decoders.base import Decoded, Format, Hints, MemberLike
 from postmortem.decoders.training.cells import MAX_COLUMNS, Layout
+from postmortem.decoders.training.op_trace import COLUMNS as TRACE_COLUMNS
+from postmortem.decoders.training.op_trace import read_operations
 from postmortem.decoders.training.qp_table import MAX_SAMPLES, QpRows, are_qp_columns, column_of
 from postmortem.decoders.training.step_csv import MAX_ROWS, StepRows
 from postmortem.decoders.training.step_names import role
@@ -34,7 +35,6 @@ MAX_PAGE: Final = 256 << 20
 
 _MAX_TEXT: Final = 200
 _MAGIC: Final = b"PAR1"
-_TRACE: Final = frozenset({"rank", "step", "optype", "start_ts", "duration"})
 
 
 def decode_parquet(member: MemberLike, hints: Hints) -> Decoded:
@@ -72,8 +72,8 @@ def _read(file: pq.ParquetFile, decoded: Decoded, name: str, hints: Hints) -> No
     names = [str(n)[:_MAX_TEXT] for n in schema.names[:MAX_COLUMNS]]
     decoded.lines = int(file.metadata.num_rows)
     wanted = {n.lower() for n in names}
-    if wanted >= _TRACE:
-        decoded.notes.append(f"a trace of {decoded.lines} timed operations, which no table takes yet")
+    if wanted >= TRACE_COLUMNS:
+        read_operations(file, decoded, name)
     elif are_qp_columns(names):
         samples = QpRows(name, hints)
         for layout, rows in _batches(file, [n for n in names if column_of(n)], MAX_SAMPLES + 1, decoded):
@@ -149,9 +149,9 @@ def _texts(column: pa.Array) -> pl.Series:
 FORMATS: Final = (
     Format(
         "parquet_table",
-        "Parquet table: latencies of queue pairs, training steps",
+        "Parquet table: latencies of queue pairs, timed operations of training steps, training steps",
         "any program; pandas, polars, Arrow, DuckDB",
-        "docs/queue-pair-table.md; apache/parquet-format",
+        "docs/queue-pair-table.md; ByteDance-Seed/StragglerAnalysis readme.md; apache/parquet-format",
         lambda head: head.raw[:4] == _MAGIC,
         decode_parquet,
     ),

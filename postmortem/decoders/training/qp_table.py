@@ -25,6 +25,7 @@ from postmortem.decoders.training.cells import (
     stamps,
 )
 from postmortem.lines.blocks import read_blocks
+from postmortem.patterns import later
 
 MAX_SAMPLES: Final = 5_000_000
 _MAX_TEXT: Final = 200
@@ -42,7 +43,7 @@ _NAMES: Final[dict[str, str]] = {
 }
 _BY_NAME: Final = {name: column for column, names in _NAMES.items() for name in names.split()}
 _UNITS: Final = {"ns": 1e-3, "us": 1.0, "usec": 1.0, "ms": 1e3, "s": 1e6, "sec": 1e6}
-_LATENCY: Final = re.compile(r"(?:latency|lat|duration|elapsed|completion_time)_?\(?(ns|us|usec|ms|s|sec)\)?")
+_LATENCY: Final = later(r"(?:latency|lat|duration|elapsed|completion_time)_?\(?(ns|us|usec|ms|s|sec)\)?")
 
 
 def column_of(name: str) -> tuple[str, float] | None:

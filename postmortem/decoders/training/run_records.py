@@ -34,13 +34,14 @@ from postmortem.decoders.base import (
 )
 from postmortem.decoders.training.step_names import role
 from postmortem.lines.blocks import read_blocks
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 1_000_000
-_STATE: Final = re.compile(r'\s*\{\s*"(?:best_(?:global_step|metric|model_checkpoint)|epoch)"\s*:')
+_STATE: Final = later(r'\s*\{\s*"(?:best_(?:global_step|metric|model_checkpoint)|epoch)"\s*:')
 _STATE_KEYS: Final = ('"best_metric"', '"best_model_checkpoint"')
-_LIST: Final = re.compile(r'"log_history"\s*:\s*\[\s*')
-_BETWEEN: Final = re.compile(r"[\s,]*")
-_CHECKPOINT: Final = re.compile(r"(?:^|[/!])checkpoint-([0-9]{1,12})/trainer_state\.json$")
+_LIST: Final = later(r'"log_history"\s*:\s*\[\s*')
+_BETWEEN: Final = later(r"[\s,]*")
+_CHECKPOINT: Final = later(r"(?:^|[/!])checkpoint-([0-9]{1,12})/trainer_state\.json$")
 _DECODER: Final = json.JSONDecoder()
 _FIGURES: Final = (
     "loss",
@@ -53,8 +54,8 @@ _FIGURES: Final = (
     "mfu",
 )
 
-_METRIC: Final = re.compile(r"(?:^|[/!])metrics/([^!]{1,200})$")
-_METRIC_LINE: Final = re.compile(r"1[0-9]{12} [-+0-9.eEnaNif]+ [0-9]{1,12}")
+_METRIC: Final = later(r"(?:^|[/!])metrics/([^!]{1,200})$")
+_METRIC_LINE: Final = later(r"1[0-9]{12} [-+0-9.eEnaNif]+ [0-9]{1,12}")
 _FIELDS: Final = r"^(1[0-9]{12}) ([-+0-9.eEnaNif]+) ([0-9]{1,12})\s*$"
 
 

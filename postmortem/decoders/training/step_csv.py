@@ -30,6 +30,7 @@ from postmortem.decoders.training.cells import (
 )
 from postmortem.decoders.training.step_names import Role, role
 from postmortem.lines.blocks import read_blocks
+from postmortem.patterns import later
 
 MAX_ROWS: Final = 1_000_000
 _WIDE_TEXT: Final = 120
@@ -50,7 +51,7 @@ _FIGURES: Final = (
     "mfu",
 )
 _LOG_KEYS: Final = frozenset({"message", "msg", "log", "level", "levelname", "severity", "stream", "reason", "event"})
-_WIDE: Final = re.compile(
+_WIDE: Final = later(
     r"(?:step_?time_?|time_?)?(?:global_?)?rank[-_ ]?([0-9]{1,7})(?:[-_ ]?(?:step_?)?(?:time_?)?)?(?:\((ms|s)\)|_?(ms|s|sec))?",
     re.IGNORECASE,
 )

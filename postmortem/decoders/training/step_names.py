@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from postmortem.patterns import later
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -54,7 +56,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "host": "host hostname node",
 }  # fmt: skip
 _BY_NAME: Final = {name: column for column, names in _COLUMNS.items() for name in names.split()}
-_UNIT: Final = re.compile(
+_UNIT: Final = later(
     r"(?:[ _]*\((ms|msec|s|sec|seconds|%|tps)\)|[ _](?:in[ _])?(ms|msecs?|milliseconds|s|secs?|seconds))$"
 )
 _IS_MS: Final = frozenset({"ms", "msec", "msecs", "milliseconds"})

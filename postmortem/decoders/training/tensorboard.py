@@ -15,7 +15,6 @@ is often cut.
 from __future__ import annotations
 
 import math
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from typing import Final
 
 from postmortem.decoders.base import EPOCH, Decoded, Format, Hints, MemberLike, Row, evidence, stamp
 from postmortem.decoders.training.step_names import role
+from postmortem.patterns import later
 
 MAX_STEPS: Final = 1_000_000
 MAX_RECORD: Final = 1 << 20
@@ -38,7 +38,7 @@ _FRAME: Final = 12
 _POLYNOMIAL: Final = 0x82F63B78
 _MASK: Final = 0xA282EAD8
 _FLOAT, _DOUBLE = 1, 2
-_HOST: Final = re.compile(
+_HOST: Final = later(
     r"tfevents\.[0-9]{9,11}\.(?P<host>[A-Za-z][A-Za-z0-9-]*)(?:\.[^/!]*?)?\.(?P<pid>[0-9]{1,8})\.[0-9]+(?:\.v2)?$"
 )
 

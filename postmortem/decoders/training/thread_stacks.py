@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from postmortem.decoders.base import Decoded, Format, Hints, MemberLike, Row, read_text, whole
+from postmortem.patterns import later
 
 MAX_THREADS: Final = 100_000
 MAX_FRAMES: Final = 64
@@ -36,34 +37,34 @@ MAX_FRAMES: Final = 64
 
 _MAX_LINE: Final = 600
 _HEAD_LINES: Final = 12
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
-_PROCESS: Final = re.compile(r"(?:Process|PID) ([0-9]{1,10})(?:: (.*)| - process.*)?$")
-_PYTHON: Final = re.compile(r"Python v[0-9]+\.[0-9]+\S* \(.*\)$")
+_ANSI: Final = later(r"\x1b\[[0-9;]*m")
+_PROCESS: Final = later(r"(?:Process|PID) ([0-9]{1,10})(?:: (.*)| - process.*)?$")
+_PYTHON: Final = later(r"Python v[0-9]+\.[0-9]+\S* \(.*\)$")
 _THREADS: Final = (
-    re.compile(r'Thread (?P<id>0x[0-9A-Fa-f]+|[0-9]+)(?: \((?P<state>idle|active|gil|active\+gil)\))?(?:: "(?P<name>.*)")?$'),
-    re.compile(r'Thread (?P<n>[0-9]+) \((?:Thread 0x[0-9a-f]+ )?\(?LWP (?P<id>[0-9]+)\)?(?: "(?P<name>.*)")?(?: \(Exiting\))?\)?:$'),
-    re.compile(r"TID (?P<id>[0-9]+):$"),
-    re.compile(
+    later(r'Thread (?P<id>0x[0-9A-Fa-f]+|[0-9]+)(?: \((?P<state>idle|active|gil|active\+gil)\))?(?:: "(?P<name>.*)")?$'),
+    later(r'Thread (?P<n>[0-9]+) \((?:Thread 0x[0-9a-f]+ )?\(?LWP (?P<id>[0-9]+)\)?(?: "(?P<name>.*)")?(?: \(Exiting\))?\)?:$'),
+    later(r"TID (?P<id>[0-9]+):$"),
+    later(
         r"(?P<state>Current )?[Tt]hread (?P<id>0x[0-9a-f]+)(?: \[(?P<name>[^\]]*)\])? \(most recent call first\):$"
     ),
-    re.compile(
+    later(
         r"Traceback for thread (?P<id>[0-9]+) \((?P<name>[^)]*)\) \[(?P<state>[^\]]*)\] \((?P<last>most recent call last)\):$"
     ),
 )  # fmt: skip
 _FRAMES: Final = (
-    re.compile(r" {4}(?P<function>\S.*) \((?P<file>[^()]*(?:\([^()]*\))?[^()]*)\)$"),
-    re.compile(r"#[0-9]+ +(?:0x[0-9a-f]+ (?:in )?)?(?P<function>.+?)(?: \(.*\))?(?: (?:at|from|-) (?P<file>\S+))?$"),
-    re.compile(r' +(?:\((?:Python|C)\) )?File "(?P<path>[^"]*)", line (?P<at>[0-9?]+),? in (?P<function>.+)$'),
-    re.compile(r" {4}(?P<function>[A-Za-z_0-9:.<>~]+)$"),
+    later(r" {4}(?P<function>\S.*) \((?P<file>[^()]*(?:\([^()]*\))?[^()]*)\)$"),
+    later(r"#[0-9]+ +(?:0x[0-9a-f]+ (?:in )?)?(?P<function>.+?)(?: \(.*\))?(?: (?:at|from|-) (?P<file>\S+))?$"),
+    later(r' +(?:\((?:Python|C)\) )?File "(?P<path>[^"]*)", line (?P<at>[0-9?]+),? in (?P<function>.+)$'),
+    later(r" {4}(?P<function>[A-Za-z_0-9:.<>~]+)$"),
 )
-_EXTRA: Final = re.compile(
+_EXTRA: Final = later(
     r" {8,}|\s*$|-{3,}$|Parent Process [0-9]|\.\.\.$|\(More stack frames follow|\[(?:New LWP|Thread debugging|Inferior |Detaching)|warning: |Using host libthread_db|0x[0-9a-f]+ in "
 )
-_RANK: Final = re.compile(r"(?:^|[^A-Za-z_-])(?:--)?rank[\s=:_-]{0,2}([0-9]{1,6})\b", re.IGNORECASE)
-_HOST: Final = re.compile(r"\b(?:host|hostname|node)\s*[:=]\s*([A-Za-z][A-Za-z0-9.-]{0,62})", re.IGNORECASE)
-_NO_HEADING: Final = re.compile(r"[0-9]:[0-5][0-9]:[0-5][0-9]|Traceback \(most|Error\b|Fatal |^.{400}")
-_JSON: Final = re.compile(r'\s*\[\s*\{\s*"pid"\s*:\s*[0-9]+\s*,\s*"thread_id"\s*:\s*[0-9]+\s*,')
-_JSON_THREAD: Final = re.compile(r'\{\s*"pid"\s*:\s*[0-9]+\s*,\s*"thread_id"')
+_RANK: Final = later(r"(?:^|[^A-Za-z_-])(?:--)?rank[\s=:_-]{0,2}([0-9]{1,6})\b", re.IGNORECASE)
+_HOST: Final = later(r"\b(?:host|hostname|node)\s*[:=]\s*([A-Za-z][A-Za-z0-9.-]{0,62})", re.IGNORECASE)
+_NO_HEADING: Final = later(r"[0-9]:[0-5][0-9]:[0-5][0-9]|Traceback \(most|Error\b|Fatal |^.{400}")
+_JSON: Final = later(r'\s*\[\s*\{\s*"pid"\s*:\s*[0-9]+\s*,\s*"thread_id"\s*:\s*[0-9]+\s*,')
+_JSON_THREAD: Final = later(r'\{\s*"pid"\s*:\s*[0-9]+\s*,\s*"thread_id"')
 _DECODER: Final = json.JSONDecoder()
 
 

@@ -12,12 +12,13 @@ import re
 from typing import Final
 
 from postmortem.decoders.base import Decoded, Format, MemberLike, evidence, read_text, stamp
+from postmortem.patterns import later
 
-_NAMES: Final = re.compile(
+_NAMES: Final = later(
     r"(?:^|[/!])(?:latest_checkpointed_iteration\.txt|latest(?:_universal|_checkpoint(?:ed_step)?|-rank0\.pt\.symlink)?(?:\.txt)?"
     r"|last_checkpoint|checkpoint)$"
 )
-_CONTENT: Final = re.compile(
+_CONTENT: Final = later(
     r"\s*(?:model_checkpoint_path: \"?)?(?P<path>(?:[^\s\"]*/)?(?:global_step|step[-_]?|iter_|epoch_[0-9]+_iter_|checkpoint[-_]|ep[0-9]+-ba|model\.ckpt-|ckpt-)?"
     r"(?P<step>[0-9]{1,12})(?:_universal|-unsharded|-rank[0-9]+)?(?:/|\.pth?|\.ckpt)?)\"?\s*(?:all_model_checkpoint_paths: .*|$)",
     re.DOTALL,

@@ -1,0 +1,250 @@
+"""Speed against rg and other peers, as ratios of runs that take turns: `python benchmarks/speed.py --corpus make_corpus.py [--size 1G]`.
+
+The corpus is written by the generator given (`--corpus`, `--anchors`); peers that are not installed are left out. Every row is the
+median of `--runs` turns. Absolute times of a shared machine mean little; processor time and ratios within one run do. Linux only: the
+processor time and memory of worker processes are read from /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+IMPORTS = "import click, polars, duckdb, jinja2"
+LOOP = """
+import re, sys
+from pathlib import Path
+anchors = [a for a in Path(sys.argv[2]).read_text().split("\\n") if a]
+call = re.compile(r"^([A-Za-z]+): opCount ([0-9a-f]+) sendbuff [^ ]+ recvbuff [^ ]+ count ([0-9]+) datatype")
+found = 0
+for path in sorted(Path(sys.argv[1]).rglob("*.*")):
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if any(a in line for a in anchors):
+                found += 1
+            at = line.find("NCCL INFO ")
+            if at >= 0 and call.match(line[at + 10:]):
+                found += 1
+print(found)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a command: seconds of wall, seconds of processor of all its processes, the largest process in MB."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def descendants(pid: int) -> list[int]:
+    """`pid` and all processes below it that are alive."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry.name))
+    found = [pid]
+    for one in found:
+        found += parents.get(one, [])
+    return found
+
+
+def measured(command: Sequence[str], env: dict[str, str] | None = None) -> Run:
+    """Run `command` to its end, its output thrown away. Raises CalledProcessError when it fails."""
+    begin = time.perf_counter()
+    child = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **(env or {})}
+    )
+    cpu: dict[int, float] = {}
+    peak: dict[int, float] = {}
+    tick = os.sysconf("SC_CLK_TCK")
+    while True:
+        for pid in descendants(child.pid):
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                status = Path(f"/proc/{pid}/status").read_text()
+            except OSError:
+                continue
+            cpu[pid] = (int(fields[11]) + int(fields[12])) / tick
+            high = next((line for line in status.split("\n") if line.startswith("VmHWM")), "0 0")
+            peak[pid] = max(peak.get(pid, 0.0), int(high.split()[1]) / 1024)
+        if child.poll() is not None:
+            break
+        time.sleep(0.02)
+    wall = time.perf_counter() - begin
+    # rg gives 1 when no file has a match.
+    if child.returncode not in ((0, 1) if command[0] == "rg" else (0,)):
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return Run(wall, sum(cpu.values()), max(peak.values(), default=0.0))
+
+
+def turns(commands: dict[str, Sequence[str]], count: int) -> dict[str, Run]:
+    """The median run of each command; they take turns, so that what else the machine does meets all alike."""
+    runs: dict[str, list[Run]] = {name: [] for name in commands}
+    for _ in range(count):
+        for name, command in commands.items():
+            runs[name].append(measured(command))
+    middle: Callable[[list[float]], float] = statistics.median
+    return {
+        name: Run(middle([r.wall for r in done]), middle([r.cpu for r in done]), max(r.peak for r in done))
+        for name, done in runs.items()
+    }
+
+
+def parse_only(folder: Path, workers: int) -> None:
+    """All recognised rows of a folder into Parquet, nothing else: what the table calls `parse`."""
+    from postmortem.bundle import plan
+    from postmortem.engine import run
+    from postmortem.resources import data_folder
+    from postmortem.tables.ingest import batches, parse_batch
+
+    with tempfile.TemporaryDirectory() as spool:
+        todo = plan([folder])
+        tasks = batches(todo.units, Path(spool), (data_folder("parsers"),))
+        for _ in run(parse_batch, tasks, workers, sum(u.size for u in todo.units)):
+            pass
+        import polars as pl
+
+        counts: dict[str, int] = {}
+        for table, column in (("events", None), ("templates", "times")):
+            for path in Path(spool, table).glob("*.parquet"):
+                rows = pl.read_parquet(path, columns=["event", *([column] if column else [])])
+                some = rows.group_by("event").agg((pl.col(column).sum() if column else pl.len()).alias("n"))
+                for event, n in some.iter_rows():
+                    counts[event] = counts.get(event, 0) + n
+    print(json.dumps(dict(sorted(counts.items()))))
+
+
+def parse_command(folder: Path, workers: int) -> list[str]:
+    """The command line of `parse_only`."""
+    return [sys.executable, __file__, "--parse", str(folder), "--workers", str(workers)]
+
+
+def analyze_command(folder: Path, workers: int) -> list[str]:
+    """The whole of it: parse, SQL, report."""
+    return [
+        sys.executable,
+        "-m",
+        "postmortem",
+        "analyze",
+        str(folder),
+        "--format",
+        "json",
+        "-q",
+        "--workers",
+        str(workers),
+    ]
+
+
+def make(generator: Path, target: Path, size: str, *more: str) -> Path:
+    """A corpus of the generator."""
+    subprocess.run([sys.executable, generator, target, "--size", size, *more], check=True, stdout=subprocess.DEVNULL)
+    return target
+
+
+def row(name: str, ours: Run, base: str, other: Run, *, inverse: bool = False) -> None:
+    """Print one row of the table: seconds of both, and their ratio by wall and by processor time."""
+    wall = other.wall / ours.wall if inverse else ours.wall / other.wall
+    cpu = other.cpu / max(ours.cpu, 0.01) if inverse else ours.cpu / max(other.cpu, 0.01)
+    print(
+        f"| {name} | {ours.wall:.2f} | {ours.cpu:.2f} | {base} | {other.wall:.2f} | {other.cpu:.2f} | {wall:.2f} | {cpu:.2f} | {ours.peak:.0f} |",
+        flush=True,
+    )
+
+
+def growth(generator: Path, work: Path, sizes: Sequence[str], runs: int) -> None:
+    """Time against size as a fitted exponent, of parse and of the whole."""
+    points: list[tuple[float, float, float]] = []
+    for size in sizes:
+        folder = make(generator, work / f"grow-{size}", size)
+        found = turns({"parse": parse_command(folder, 1), "all": analyze_command(folder, 1)}, runs)
+        total = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+        points.append((total, found["parse"].cpu, found["all"].cpu))
+        shutil.rmtree(folder)
+    for name, column in (("parse", 1), ("analyze", 2)):
+        xs, ys = [math.log(p[0]) for p in points], [math.log(p[column]) for p in points]
+        mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
+        slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum(
+            (x - mean_x) ** 2 for x in xs
+        )
+        print(f"processor time of {name} grows with size to the power {slope:.2f} ({', '.join(sizes)})")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--corpus", type=Path, help="make_corpus.py")
+    parser.add_argument("--anchors", type=Path, help="literals for rg, one a line")
+    parser.add_argument("--size", default="1G")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--grow", default="4M,16M,64M", help="sizes for the exponent; empty for none")
+    parser.add_argument("--parse", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.parse:
+        parse_only(asked.parse, asked.workers)
+        return
+    if not asked.corpus:
+        parser.error("--corpus is needed: the generator of the logs")
+    with tempfile.TemporaryDirectory(prefix="speed-") as name:
+        work = Path(name)
+        folder = make(asked.corpus, work / "mixed", asked.size)
+        two, one = parse_command(folder, asked.workers), parse_command(folder, 1)
+        commands: dict[str, Sequence[str]] = {
+            "parse": two,
+            "one": one,
+            "analyze": analyze_command(folder, asked.workers),
+        }
+        if asked.anchors and shutil.which("rg"):
+            commands["rg"] = ["rg", f"-j{asked.workers}", "-c", "-F", "-f", str(asked.anchors), str(folder)]
+        if shutil.which("lnav"):
+            files = [str(p) for p in sorted(folder.rglob("*.*")) if p.suffix != ".json"]
+            commands["lnav"] = ["lnav", "-n", "-N", "-c", ";SELECT count(*) FROM all_logs", *files]
+        found = turns(commands, asked.runs)
+        if asked.anchors:
+            found |= turns({"loop": [sys.executable, "-c", LOOP, str(folder), str(asked.anchors)]}, 1)
+        print("| ours | wall s | cpu s | against | wall s | cpu s | ratio wall | ratio cpu | our peak MB |")
+        print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+        if "rg" in found:
+            row(f"parse {asked.size}", found["parse"], "rg, all anchors (times ours is slower)", found["rg"])
+        for peer, label in (
+            ("lnav", "lnav, folder loaded (times ours is faster)"),
+            ("loop", "Python loop with re (times ours is faster)"),
+        ):
+            if peer in found:
+                row(f"parse {asked.size}", found["parse"], label, found[peer], inverse=True)
+        row("analyze", found["analyze"], "parse", found["parse"])
+        row(f"{asked.workers} workers", found["parse"], "1 worker (times ours is faster)", found["one"], inverse=True)
+        for kind in ("gz", "zst") if shutil.which("zstd") else ("gz",):
+            packed = make(asked.corpus, work / kind, asked.size, "--compress", kind)
+            both = turns({"packed": parse_command(packed, asked.workers), "plain": two}, asked.runs)
+            row(f"parse .{kind}", both["packed"], "plain", both["plain"])
+            shutil.rmtree(packed)
+        small = make(asked.corpus, work / "small", "1M", "--ranks", "8")
+        both = turns(
+            {"all": analyze_command(small, asked.workers), "imports": [sys.executable, "-c", IMPORTS]},
+            max(asked.runs, 3),
+        )
+        row("analyze 1 MB", both["all"], IMPORTS, both["imports"])
+        if asked.grow:
+            growth(asked.corpus, work, asked.grow.split(","), asked.runs)
+
+
+if __name__ == "__main__":
+    main()

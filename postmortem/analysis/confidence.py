@@ -1,0 +1,55 @@
+"""Two numbers of a finding: its score, which ranks the causes, and its confidence, the chance that the first of them is right.
+
+Score: logit p = base + Σ weight · x over the features of postmortem.analysis.candidates (table `weights`). Confidence: a second such
+sum (table `confidence`) over what `standing` gives. The second never changes the order. Both tables stand in weights.toml, which
+benchmarks/fit_confidence.py writes from incidents with known causes.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+_DATA: Final[dict[str, Any]] = tomllib.loads(
+    files("postmortem.analysis").joinpath("weights.toml").read_text(encoding="utf-8")
+)
+WEIGHTS: Final[dict[str, float]] = _DATA["weights"]
+CONFIDENCE: Final[dict[str, float]] = _DATA["confidence"]
+_LIMIT: Final = 6.0
+"""Logits beyond this say no more."""
+
+
+def logistic(x: float) -> float:
+    """1 / (1 + e^-x)."""
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
+
+
+def logit(p: float) -> float:
+    """log(p / (1 - p)), at most 6 either way."""
+    p = min(1 - 1e-9, max(1e-9, p))
+    return max(-_LIMIT, min(_LIMIT, math.log(p / (1 - p))))
+
+
+def chance(features: Mapping[str, float]) -> float:
+    """The score of the features, 0 to 1."""
+    return logistic(WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items()))
+
+
+def standing(score: float, might: float, best_rival: float, is_hang: bool) -> dict[str, float]:
+    """What the confidence is made of, from the score, the sign's own weight (wherever and whenever it is seen) and the best rival's score.
+
+    `logit` of the score; `settled` 0 to 1: the sign is one that settles the matter (weight 0.65 and more; at 0.5 it is one of
+    several readings), its time and place fit, and no rival is near; `hang` 1 where all that is said is that a collective hung.
+    """
+    firm = min(1.0, max(0.0, (might - 0.5) / 0.15))
+    lead = max(0.0, 1.0 - best_rival / score) if score > 0 else 0.0
+    fits = min(1.0, max(0.0, (score - 0.4) / 0.2))
+    return {"logit": logit(score), "settled": firm * lead * fits, "hang": float(is_hang)}
+
+
+def confidence(of: Mapping[str, float]) -> float:
+    """The chance that a finding with this standing names the right cause, 0 to 1."""
+    return logistic(CONFIDENCE["base"] + sum(CONFIDENCE[k] * of[k] for k in CONFIDENCE if k != "base"))
