@@ -23,6 +23,8 @@ from postmortem.schema import CAUSES, EVENT_NAMES, EVENT_TABLE
 if TYPE_CHECKING:
     import duckdb
 
+    from postmortem.catalogue.definition import Message
+
 CODE_ROWS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "xid": ("NVIDIA Xid", {"event": "gpu.xid", "xid": "{n}"}),
     "sxid": ("NVSwitch SXid", {"event": "gpu.sxid", "xid": "{n}"}),
@@ -200,13 +202,18 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _event(name: str) -> Explanation:
-    if name not in EVENT_NAMES:
-        raise UsageError(f"there is no event {name}: postmortem explain event lists them")
+@lru_cache(maxsize=1)
+def _messages() -> tuple[Message, ...]:
     from postmortem.catalogue.definition import load_folders
     from postmortem.resources import data_folder
 
-    messages = [m for m in load_folders([data_folder("parsers")]) if m.event == name]
+    return tuple(load_folders([data_folder("parsers")]))
+
+
+def _event(name: str) -> Explanation:
+    if name not in EVENT_NAMES:
+        raise UsageError(f"there is no event {name}: postmortem explain event lists them")
+    messages = [m for m in _messages() if m.event == name]
     facts = [("sample", m.samples[0].line) for m in messages if m.samples][:5]
     facts.insert(0, ("printed by", f"{len(messages)} messages; postmortem formats list --event {name} shows them"))
     signs = tuple(
@@ -222,15 +229,12 @@ def explain_line(line: str) -> Explanation:
     """What one log line is recognised as; raises UsageError when nothing in it is known."""
     import polars as pl
 
-    from postmortem.catalogue.definition import load_folders
     from postmortem.catalogue.matcher import Matcher
-    from postmortem.resources import data_folder
 
     frame = pl.DataFrame({"file": ["line"], "line": [1], "offset": [0], "text": [line]}).cast(
         {"line": pl.Int64, "offset": pl.Int64}
     )
-    messages = load_folders([data_folder("parsers")])
-    rows = Matcher(messages).recognise(frame).to_dicts()
+    rows = Matcher(_messages()).recognise(frame).to_dicts()
     if not rows:
         raise UsageError("nothing in this line is recognised: postmortem formats list shows what is")
     row = rows[0]
