@@ -114,12 +114,24 @@ def find_signs(con: duckdb.DuckDBPyConnection) -> None:
          AND event_id IN (SELECT event_id FROM signs WHERE cause <> 'software_exception' AND tier IN ('direct', 'told') AND weight >= 0.5)""")
 
 
+_TWO_ENDS: Final = """
+    CREATE TEMP TABLE two_ends AS
+    WITH ends AS (
+      SELECT s.episode AS one, n.episode AS other
+      FROM episodes s JOIN ports p ON p.switch = s.host AND (p.port = s.entity OR same_port(p.port, s.entity))
+      LEFT JOIN nics q ON q.host = p.host AND p.dev IN (q.dev, q.ifname)
+      JOIN episodes n ON n.host = p.host AND n.entity IN (p.dev, q.dev, q.ifname, q.pci))
+    FROM ends UNION SELECT other, one FROM ends"""
+"""Pairs of episodes (one, other) at the switch's and at the host's end of one cable, both ways."""
+
+
 def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
     """Fill `edges`: every rule over the episodes that lie near the job, time within the rule's bounds and clock errors.
 
     Episodes of an effect are folded per event, host and code, so the join is of faults, not of lines; a rule that spans
-    the whole job only takes the earliest episode of a cause per host and entity.
+    the whole job only takes the earliest episode of a cause per host and entity. The two ends of a cable are one device.
     """
+    con.execute(_TWO_ENDS)
     for rule in load_rules(times):
         same = {
             "host": "c.host = e.host",
@@ -131,13 +143,19 @@ def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
         lo, hi = int((rule.lo_s - SKEW_S / 5) * 1e6), int((rule.hi_s + SKEW_S / 5) * 1e6)
         apart = f"CASE WHEN c.host IS NOT DISTINCT FROM e.host THEN 0 ELSE least(c.open_us + e.open_us, {int(SKEW_S * 1e6)}) END"
         open_us = "(SELECT epoch_us(v.ts_hi - v.ts_lo) // 2 FROM events v WHERE v.event_id = x.event_id) AS open_us"
+        pairs = f"c JOIN e ON c.episode <> e.episode AND {same}"
+        if rule.relation == "device":  # first the pairs, then their times: an OR in the join would compare all with all
+            pairs = (
+                f"(SELECT c.episode AS one, e.episode AS other FROM {pairs} UNION FROM two_ends) t "
+                "JOIN c ON c.episode = t.one JOIN e ON e.episode = t.other"
+            )
         con.execute(
             f"""
             INSERT INTO edges
             WITH c AS (SELECT x.*, {open_us} FROM episodes x WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND first_ts IS NOT NULL AND in_job IS DISTINCT FROM false),
                  e AS (SELECT x.*, {open_us} FROM episodes x WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where}) AND first_ts IS NOT NULL)
             SELECT c.episode, e.episode, ?, epoch_us(e.first_ts - c.first_ts) / 1e6, {rule.strength}
-            FROM c JOIN e ON c.episode <> e.episode AND {same}
+            FROM {pairs}
              AND e.first_ts BETWEEN c.first_ts + to_microseconds({lo} - {apart}) AND c.first_ts + to_microseconds({hi} + {apart})
             ORDER BY 1, 2""",
             [rule.name],

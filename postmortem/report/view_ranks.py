@@ -18,10 +18,10 @@ from postmortem.report.queries import rank_ends
 from postmortem.report.view_rows import TextTable, words
 
 KINDS: Final = {
-    "own": ("failed itself", "its own error: an exception, a signal, its GPU or host"),
-    "network": ("connection failed", "its transport reported an error"),
+    "own": ("own error", "an exception, a signal, its GPU or its host"),
+    "network": ("connection error", "its transport reported an error"),
     "waited": ("gave up waiting", "a watchdog, a store or a closed connection: somebody else was late or gone"),
-    "ended": ("was ended", "told to end, or its launcher saw it die"),
+    "ended": ("ended by others", "told to end, or its launcher saw it die"),
     "other": ("other error", "an error of no such kind"),
     "silent": ("no error line", "nothing of it is in the bundle, or it kept silent"),
 }

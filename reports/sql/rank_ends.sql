@@ -8,6 +8,8 @@ bad AS (
   SELECT
     rank, host, event, coalesce(ts_aligned, ts) AS moment, file, line,
     CASE
+      -- An exception that only passes on what the transport said, or that a peer went away or was late, is no failure of its own.
+      WHEN event = 'torch.exception' AND regexp_matches(said, '(?i)NCCL (?:error|timeout)|remote process exited|connection (?:reset|closed|refused|aborted)|broken pipe|\btimed? ?out\b|closed by peer|store->get|SIGTERM|signal: 15') THEN 'waited'
       WHEN event IN ('torch.exception', 'torch.oom', 'torch.cuda_error', 'torch.collective_mismatch', 'nccl.cuda_error', 'nccl.mismatch', 'train.nan')
         OR family IN ('gpu', 'pcie', 'host', 'nic') OR event = 'process.signal' AND signal IN (4, 7, 8, 9, 11) THEN 'own'
       WHEN event IN ('nccl.ib_completion_error', 'nccl.ib_async_event', 'nccl.ib_verbs_error') THEN 'network'
@@ -16,7 +18,7 @@ bad AS (
       WHEN event IN ('process.signal', 'process.exit', 'torch.elastic_failure', 'job.cancelled') THEN 'ended'
       ELSE 'other'
     END AS kind
-  FROM (SELECT *, split_part(event, '.', 1) AS family FROM events)
+  FROM (SELECT *, split_part(event, '.', 1) AS family, concat_ws(' ', coalesce(text, message), reason, value) AS said FROM events)
   WHERE rank IS NOT NULL AND severity IN ('error', 'fatal') AND (ts IS NULL OR $lo IS NULL OR coalesce(ts_aligned, ts) >= $lo)
 ),
 first AS (

@@ -48,6 +48,28 @@ def test_the_first_error_tells_the_kind_of_end(event: str, signal: int | None, k
     assert view.table.rows[0][1] == "1"
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "own"),
+        ("KeyError: 'timeouts'", "own"),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, remote process exited or there was a network error",
+            "waited",
+        ),
+        (
+            "RuntimeError: [1] is setting up NCCL communicator ... store->get('0') got error: Connection reset by peer",
+            "waited",
+        ),
+    ],
+)
+def test_an_exception_that_speaks_of_peers_is_no_error_of_its_own(text: str, kind: str) -> None:
+    con = job(2)
+    columns = "event_id, ts, rank, source, event, severity, message, file, line"
+    insert(con, "events", columns, [(1, after(0), 1, "torch", "torch.exception", "error", text, "a.log", 1)])
+    assert [one[0] for one in ranks_view(crash(), con).kinds] == [k for k in KINDS if k in {kind, "silent"}]
+
+
 def test_order_is_by_time_and_later_errors_of_a_rank_do_not_count() -> None:
     con = job(3)
     rows = [
