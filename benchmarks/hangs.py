@@ -1,6 +1,6 @@
 """Are the ranks that hung a job named, whatever the dumps are called and whichever of them are there?
 
-    python benchmarks/hangs.py [FOLDER ...] [--seed 1] [--only missing] [--keep DIR]
+    python benchmarks/hangs.py FOLDER [FOLDER ...] [--seed 1] [--only missing] [--keep DIR]
 
 FOLDER holds flight-recorder dumps of one hung job, its `truth.json` says which ranks are guilty (`guilty_ranks`), or it holds such
 folders. Variants of each are made: ranks permuted (in names and content, the lists of members in ascending order as PyTorch prints
@@ -33,7 +33,6 @@ from postmortem.decoders.collectives.safe_pickle import RefusedPickleError, load
 from postmortem.incident import Options, open_incident
 
 GOAL: Final = 0.95
-DEFAULT: Final = Path("/work/shared/data/flight_recorder")
 Dump = dict[str, Any]
 
 
@@ -251,7 +250,7 @@ def named(variant: Variant, folder: Path) -> tuple[frozenset[int], str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", type=Path, default=[DEFAULT])
+    parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="variants whose kind contains this")
     parser.add_argument("--keep", type=Path, help="leave the made folders here")

@@ -109,6 +109,7 @@ def turns(commands: dict[str, Sequence[str]], count: int) -> dict[str, Run]:
 
 def parse_only(folder: Path, workers: int) -> None:
     """All recognised rows of a folder into Parquet, nothing else: what the table calls `parse`."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as postmortem.cli.main does
     from postmortem.bundle import plan
     from postmortem.engine import run
     from postmortem.resources import data_folder
@@ -140,8 +141,8 @@ def analyze_command(folder: Path, workers: int) -> list[str]:
     """The whole of it: parse, SQL, report."""
     return [
         sys.executable,
-        "-m",
-        "postmortem",
+        "-c",
+        "from postmortem.cli import main; main()",
         "analyze",
         str(folder),
         "--format",

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,3 +97,29 @@ def analyse(tmp_path: Path) -> Any:
     yield run
     for incident in opened:
         incident.close()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    """A file system on an S3 server of this machine (moto), empty for every module; other processes find it by the environment."""
+    fsspec = pytest.importorskip("fsspec", reason="the extra s3 is not installed")
+    pytest.importorskip("s3fs", reason="the extra s3 is not installed")
+    server_of = pytest.importorskip("moto.server", reason="the S3 server of the tests is not installed")
+    from moto.moto_api._internal.models import moto_api_backend
+
+    moto_api_backend.reset()  # the servers of one process share what they hold
+    server = server_of.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [n for n in os.environ if n.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+        files = fsspec.filesystem("s3")
+        files.mkdir("logs")
+        yield files
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    server.stop()

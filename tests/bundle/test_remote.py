@@ -31,29 +31,6 @@ BIG = os.urandom(1 << 16) * (3 * BLOCK_BYTES // (1 << 16)) + b"the last line\n"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[Any]:
-    """A file system on a moto server of this machine with the bucket `logs`; other processes find it by the environment."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    _, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [n for n in os.environ if n.startswith("AWS_")]:
-            patch.delenv(name)
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        fsspec.get_filesystem_class("s3").clear_instance_cache()
-        fs = fsspec.filesystem("s3")
-        fs.mkdir("logs")
-        yield fs
-    fsspec.get_filesystem_class("s3").clear_instance_cache()
-    server.stop()
-
-
 def contents(planned: Plan) -> tuple[dict[str, bytes], list[Problem]]:
     """(bytes by member, problems); a note of a member counts as a problem."""
     problems: list[Problem] = []

@@ -69,35 +69,20 @@ class Machines:
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
+def machines(tmp_path_factory: pytest.TempPathFactory, s3: Any) -> Iterator[Machines]:
     place = tmp_path_factory.mktemp("cluster")
     made = Machines(place, place / "scheduler.json")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [n for n in os.environ if n.startswith("AWS_")]:
-            patch.delenv(name)
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        fsspec.get_filesystem_class("s3").clear_instance_cache()
-        made.s3 = fsspec.filesystem("s3")
-        made.s3.mkdir("crash-logs")
-        made.scheduler = made.start("distributed.cli.dask_scheduler", "--port", "0")
-        deadline = time.monotonic() + STARTS_S
-        while not made.scheduler_file.exists() and time.monotonic() < deadline:
-            assert made.scheduler.poll() is None, "the scheduler ended"
-            time.sleep(0.05)
-        made.two_workers()
-        yield made
-        for process in (*made.workers, made.scheduler):
-            process.kill()
-            process.wait()
-    fsspec.get_filesystem_class("s3").clear_instance_cache()
-    server.stop()
+    made.s3 = s3
+    made.scheduler = made.start("distributed.cli.dask_scheduler", "--port", "0")
+    deadline = time.monotonic() + STARTS_S
+    while not made.scheduler_file.exists() and time.monotonic() < deadline:
+        assert made.scheduler.poll() is None, "the scheduler ended"
+        time.sleep(0.05)
+    made.two_workers()
+    yield made
+    for process in (*made.workers, made.scheduler):
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture
@@ -169,13 +154,13 @@ def test_a_unit_that_fails_on_every_try_costs_no_other(machines: Machines, tmp_p
 
 def test_bundle_and_spool_on_a_store(machines: Machines, postmortem: Any) -> None:
     machines.two_workers()
-    machines.s3.put(str(SAMPLE), "crash-logs/bundle", recursive=True)
+    machines.s3.put(str(SAMPLE), "logs/bundle", recursive=True)
     here = postmortem("analyze", SAMPLE, "--format", "json")
-    words = ("--scheduler", machines.scheduler_file, "--spool", "s3://crash-logs/spool", "--format", "json")
-    there = postmortem("analyze", "s3://crash-logs/bundle", *words)
+    words = ("--scheduler", machines.scheduler_file, "--spool", "s3://logs/spool", "--format", "json")
+    there = postmortem("analyze", "s3://logs/bundle", *words)
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
     machines.s3.invalidate_cache()
-    assert machines.s3.find("crash-logs/spool") == []
+    assert machines.s3.find("logs/spool") == []
 
 
 def test_a_local_pool_goes_through_a_shared_spool_too(tmp_path: Path) -> None:
