@@ -1,7 +1,8 @@
 """Fits the weights of the score to incidents with known causes, and says how far the confidences can be believed.
 
-    python benchmarks/fit_confidence.py FOLDER [FOLDER ...]            figures only
-    python benchmarks/fit_confidence.py FOLDER [FOLDER ...] --write    … and postmortem/analysis/weights.toml
+    python benchmarks/fit_confidence.py FOLDER [FOLDER ...]                     figures only
+    python benchmarks/fit_confidence.py FOLDER [FOLDER ...] --write weights     … and the score's part of postmortem/analysis/weights.toml
+    python benchmarks/fit_confidence.py FOLDER [FOLDER ...] --write confidence  … and the confidence's part
 
 A FOLDER holds labelled incidents: folders with a case.json or truth.json (`cause`, `also_accept`, `log_sufficient`; `files` beside
 it, or `bundle` or bundle.tar.gz). Each is analysed once with the present weights; every finding that was weighed is a sample,
@@ -13,8 +14,8 @@ sign. It is tried by leaving out one cause class at a time: all its incidents ar
 Printed are accuracy, log loss and expected calibration error (10 bins) of the first findings in that run.
 
 There are two fits: of the score, which ranks, and of the confidence, which is made of the score (postmortem.analysis.confidence).
-The second takes the scores as they were in the analysis: after new weights of the first run it again. For it a finding that the text
-can't settle is half right only when it names the very cause.
+The second takes the scores as they were in the analysis: after new weights of the first run it again. It is of first findings only;
+where the text can't settle the matter, a possible cause counts POSSIBLE.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from postmortem.analysis.confidence import CONFIDENCE, WEIGHTS
+from postmortem.analysis.confidence import CONFIDENCE, WEIGHTS, at_most
 from postmortem.incident import Options, open_incident
 
 TARGET = Path(__file__).resolve().parent.parent / "postmortem" / "analysis" / "weights.toml"
@@ -40,9 +41,10 @@ START = {
     "base": -1.9, "sign": 3.0, "strong": 1.0, "order": 0.9, "chain": 0.9, "corrob": 0.9,
     "explained": -2.2, "gap": -0.3, "undated": 0.0, "rival": -1.0,
 }  # fmt: skip
-START_CONFIDENCE = {"base": -0.5, "logit": 1.0, "settled": 1.2, "hang": 0.5}
+START_CONFIDENCE = {"base": 0.3, "logit": 0.5, "low": 4.0, "settled": 1.5, "hang": 0.3}
 PENALTIES = (0.3, 1.0, 3.0, 10.0)
-HIT = 0.96
+HIT = 0.97
+POSSIBLE = 0.55
 Array = npt.NDArray[np.float64]
 
 
@@ -57,7 +59,7 @@ class Sample:
     standing: tuple[float, ...] = ()
     """What its confidence is made of, in the order of START_CONFIDENCE."""
     shown_right: float = 0.0
-    """How right it is as an answer: half where the text can't settle the matter, and only of the cause itself."""
+    """How right it is as an answer: POSSIBLE of a possible cause where the text can't settle the matter."""
 
 
 def incidents(folders: Sequence[Path]) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -97,7 +99,7 @@ def samples_of(truth: dict[str, Any], bundle: Path) -> list[Sample]:
             worth * (f.cause in accepted),
             number == 0,
             vector(dict(f.features), START_CONFIDENCE),
-            worth * (f.cause == truth["cause"] or (f.cause in accepted and worth == HIT)),
+            (HIT if truth.get("log_sufficient", True) else POSSIBLE) * (f.cause in accepted),
         )
         for number, f in enumerate(found.findings)
         if f.features
@@ -165,7 +167,7 @@ def report(name: str, p: Array, y: Array) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--write", action="store_true", help="replace weights.toml")
+    parser.add_argument("--write", choices=("weights", "confidence"), help="replace this table of weights.toml")
     options = parser.parse_args()
     samples: list[Sample] = []
     count = 0
@@ -182,7 +184,10 @@ def main() -> None:
     )
     print("\n".join(f"{name:10} {CONFIDENCE.get(name, 0.0):7.2f} -> {w:7.2f}" for name, w in sureness.items()))
     if options.write:
-        TARGET.write_text(as_toml(weights, sureness, count, len(samples)), encoding="utf-8")
+        tables = {"weights": WEIGHTS, "confidence": CONFIDENCE} | {
+            options.write: {"weights": weights, "confidence": sureness}[options.write]
+        }
+        TARGET.write_text(as_toml(tables["weights"], tables["confidence"], count, len(samples)), encoding="utf-8")
 
 
 def fitted(samples: Sequence[Sample]) -> dict[str, float]:
@@ -200,26 +205,25 @@ def fitted(samples: Sequence[Sample]) -> dict[str, float]:
     return {name: round(float(value), 3) for name, value in zip(START, w, strict=True)}
 
 
-def fitted_confidence(samples: Sequence[Sample], penalty: float = 1.0) -> dict[str, float]:
-    """Weights of the confidence by name, reported for the first findings. Fitted to all, but for hangs listed below their cause."""
-    hang = list(START_CONFIDENCE).index("hang")
-    samples = [s for s in samples if s.is_first or not s.standing[hang]]
+def fitted_confidence(samples: Sequence[Sample], penalty: float = 0.3) -> dict[str, float]:
+    """Weights of the confidence by name, of the first findings."""
+    samples = [s for s in samples if s.is_first]
     x = np.array([s.standing for s in samples])
     y = np.array([s.shown_right for s in samples])
-    first = np.array([s.is_first for s in samples])
+    highest = np.array([at_most(settled) for settled in x[:, list(START_CONFIDENCE).index("settled")]])
     w = fit(x, y, penalty, START_CONFIDENCE)
-    report("confidence, left out", left_out(samples, x, y, penalty, START_CONFIDENCE)[first], y[first])
-    report("confidence, fitted", predict(x, w)[first], y[first])
+    report("confidence, left out", np.minimum(highest, left_out(samples, x, y, penalty, START_CONFIDENCE)), y)
+    report("confidence, fitted", np.minimum(highest, predict(x, w)), y)
     return {name: round(float(value), 3) for name, value in zip(START_CONFIDENCE, w, strict=True)}
 
 
-def as_toml(weights: dict[str, float], sureness: dict[str, float], incidents_read: int, findings: int) -> str:
+def as_toml(weights: Mapping[str, float], sureness: Mapping[str, float], incidents_read: int, findings: int) -> str:
     """The data file."""
     rows = "\n".join(f"{name} = {value}" for name, value in weights.items())
     sure = "\n".join(f"{name} = {value}" for name, value in sureness.items())
     return (
         "# Weights of the score: logit p = base + sum of weight * feature (features: postmortem.analysis.candidates).\n"
-        "# Written by benchmarks/fit_confidence.py.\n"
+        "# Each table was written by benchmarks/fit_confidence.py.\n"
         f'source = "{findings} findings of {incidents_read} incidents with known causes, public and constructed"\n'
         f'date = "{datetime.now(UTC):%Y-%m-%d}"\n\n[weights]\n{rows}\n'
         f"\n# Of the confidence: features of `standing` in postmortem.analysis.confidence.\n[confidence]\n{sure}\n"

@@ -143,6 +143,7 @@ EVENTS: Final[dict[str, tuple[str, ...]]] = {
         "host.oops",
         "host.storage_restored",
         "host.resource_limit",
+        "host.power",
     ),
     "nccl": (
         "nccl.version",

@@ -6,6 +6,7 @@ The features made here are weighed by postmortem.analysis.confidence.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,6 +23,8 @@ LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
 LINK_DOWN: Final = frozenset({"link.down", "nic.port_state"})
 UNDATED: Final = 0.65
 """How well an undated sign fits where other things are dated."""
+GOES_ON: Final = 3
+"""Steps of the same attempt below an undated line that say it was survived; fewer may be printed late."""
 MANAGEMENT: Final = r"^(?:mgmt|Management|me[0-9]|em[01]|fxp|MgmtEth|eth0$|docker|veth|br-|lo$|bond_mgmt)"
 
 
@@ -59,6 +62,8 @@ class Candidate:
     file: str
     is_log_start: bool
     knows_job: bool
+    steps_below: int | None
+    """Steps of the failed attempt that its file prints below it; None where the file prints none."""
     relevance: float = 0.0
     """0 to 1: how well its time and place fit the end of the job."""
     why_not: str = ""
@@ -88,7 +93,7 @@ def load_candidates(con: duckdb.DuckDBPyConnection) -> list[Candidate]:
         SELECT episode, cause, tier, weight, event_id, event, host, entity, code, severity, first_ts, last_ts, count, in_job, back_ts, coalesce(role = 'switch', false),
                leads_to_job, port_host, port_dev, cables, is_back, coalesce(knows_back, false), blamed, blamed_total,
                is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch, event_id IN (FROM borrowed), file,
-               coalesce(is_log_start, false), EXISTS (FROM job_nodes)
+               coalesce(is_log_start, false), EXISTS (FROM job_nodes), steps_below
         FROM candidates LIMIT 20000""").fetchall()
     return [Candidate(*row) for row in rows]
 
@@ -103,12 +108,17 @@ def load_edges(con: duckdb.DuckDBPyConnection) -> list[Edge]:
     ]
 
 
-def _time_fit(c: Candidate, times: JobTimes) -> tuple[float, str]:
-    """How well the time fits: 1 within the window of the fault, less before (survived) and after (consequence)."""
+def _time_fit(c: Candidate, times: JobTimes, is_ended_later: bool) -> tuple[float, str]:
+    """How well the time fits: 1 within the window of the fault, less before (survived) and after (consequence).
+
+    `is_ended_later`: its file has another sign below its last step, by which the job may have ended.
+    """
     low, high = times.window
     if c.first is None:
-        # Where nothing is dated there is nothing to compare with: the excerpt is of the failure.
-        return (1.0 if low is None and high is None else UNDATED), ""
+        if is_ended_later and c.steps_below is not None and c.steps_below >= GOES_ON:
+            return 0.3, "the job made progress after it; it was survived"
+        # Where nothing is dated there is nothing to compare with: the excerpt is of the failure. So is what stands below the last step.
+        return (1.0 if (low is None and high is None) or c.steps_below == 0 else UNDATED), ""
     skew = timedelta(seconds=SKEW_S)
     if times.next_start is not None and c.first > times.next_start + skew:
         return 0.0, "it came after the job had been started again"
@@ -177,8 +187,13 @@ def place_fit(c: Candidate) -> tuple[float, str]:
 def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTimes) -> list[Candidate]:
     """Candidates with their relevance; a precursor is as relevant as what it led to (F7, F9, F10, F13, F16)."""
     out: list[Candidate] = []
+    ended = {
+        c.file
+        for c in candidates
+        if c.steps_below == 0 and c.weight >= FIRM_SIGN and c.tier in {"direct", "told", "own"}
+    }
     for c in candidates:
-        when, why_when = _time_fit(c, times)
+        when, why_when = _time_fit(c, times, c.file in ended)
         where, why_where = place_fit(c)
         out.append(replace(c, relevance=when * where, why_not=why_where if where < when else why_when))
     by_episode: dict[int, float] = {}
@@ -224,7 +239,7 @@ def _in_context(candidates: list[Candidate], times: JobTimes) -> list[Candidate]
         if c.cause == "storage_stall" and c.host in loaders and len(stalled) <= 1:
             c = replace(c, weight=c.weight * 0.4)
         elif c.event in LINK_DOWN and c.cause == "link_flap" and not c.knows_job and not times.has_failure:
-            c = replace(c, weight=c.weight * (0.6 if downs[c.host, c.entity] < 3 else 1.0))
+            c = replace(c, weight=c.weight * (0.6 if downs[c.host, c.entity] < 2 else 1.0))
         elif c.is_log_start and c.cause == "host_crash":
             c = replace(c, weight=c.weight * 0.2)
         elif c.episode in jams and c.cause == "congestion":
@@ -257,8 +272,14 @@ def _jams(candidates: list[Candidate]) -> dict[int, tuple[datetime, datetime]]:
     return out
 
 
-def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sources: set[str]) -> list[Candidate]:
-    """Candidates with `p` and `features`, best first."""
+def score(
+    candidates: list[Candidate],
+    edges: list[Edge],
+    times: JobTimes,
+    sources: set[str],
+    slowed: Callable[[datetime], bool] = lambda _: False,
+) -> list[Candidate]:
+    """Candidates with `p` and `features`, best first. `slowed(t)`: the job's steps took longer from `t` on."""
     base = place_in_time(_in_context(candidates, times), edges, times)
     signs = {id(c): c.weight * c.relevance for c in base}
     strong = [c for c in base if signs[id(c)] >= 0.35 and c.tier in {"direct", "told", "own"}]
@@ -295,7 +316,7 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
             "strong": min(1.0, max(0.0, (signs[id(c)] - 0.5) / 0.3)),
             "order": _order(c, first, ahead) * firm,
             "chain": chains.get(c.episode, 0.0) * c.relevance * firm,
-            "corrob": others.corroborated(c) * min(1.0, c.relevance * 1.5) * firm,
+            "corrob": max(others.corroborated(c), _bears_out(c, slowed)) * min(1.0, c.relevance * 1.5) * firm,
             "explained": explained.get((c.episode, c.cause), 0.0),
             "gap": 1.0 if c.tier in {"told", "victim"} and "kernel" not in sources else 0.0,
             "undated": 1.0 if c.first is None else 0.0,
@@ -304,6 +325,11 @@ def score(candidates: list[Candidate], edges: list[Edge], times: JobTimes, sourc
         p = c.weight if c.tier == "lifecycle" else chance(features)
         out.append(replace(c, p=p, features=tuple(sorted(features.items()))))
     return sorted(out, key=lambda c: (-c.p, c.first or datetime.max, c.episode, c.cause))
+
+
+def _bears_out(c: Candidate, slowed: Callable[[datetime], bool]) -> float:
+    """1 where the trainer's own steps got slow when a jam began."""
+    return float(c.cause == "congestion" and c.first is not None and c.relevance >= 0.3 and slowed(c.first))
 
 
 def _order(c: Candidate, first: datetime | None, ahead: dict[str, Candidate]) -> float:

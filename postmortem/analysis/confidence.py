@@ -20,6 +20,10 @@ WEIGHTS: Final[dict[str, float]] = _DATA["weights"]
 CONFIDENCE: Final[dict[str, float]] = _DATA["confidence"]
 _LIMIT: Final = 6.0
 """Logits beyond this say no more."""
+_WEAK: Final = -0.3
+"""A score below this logit hardly establishes anything: from here on the confidence falls fast."""
+_OPEN: Final = 0.68
+"""The highest confidence of a finding that nothing settles."""
 
 
 def logistic(x: float) -> float:
@@ -38,18 +42,27 @@ def chance(features: Mapping[str, float]) -> float:
     return logistic(WEIGHTS["base"] + sum(WEIGHTS[k] * v for k, v in features.items()))
 
 
-def standing(score: float, might: float, best_rival: float, is_hang: bool) -> dict[str, float]:
-    """What the confidence is made of, from the score, the sign's own weight (wherever and whenever it is seen) and the best rival's score.
+def standing(score: float, might: float, best_rival: float, corrob: float, is_hang: bool) -> dict[str, float]:
+    """What the confidence is made of: from the score, the sign's own weight (wherever and whenever it is seen), the best rival's score
+    and whether another source says the same.
 
-    `logit` of the score; `settled` 0 to 1: the sign is one that settles the matter (weight 0.65 and more; at 0.5 it is one of
-    several readings), its time and place fit, and no rival is near; `hang` 1 where all that is said is that a collective hung.
+    `logit` of the score, not below -0.3; `low` what it lies below that; `settled` 0 to 1: the sign is one that settles the matter
+    (weight 0.65 and more; at 0.5 it is one of several readings) or another source bears it out, its time and place fit, and no
+    rival is near; `hang` 1 where all that is said is that a collective hung.
     """
-    firm = min(1.0, max(0.0, (might - 0.5) / 0.15))
+    firm = max(corrob, min(1.0, max(0.0, (might - 0.5) / 0.15)))
     lead = max(0.0, 1.0 - best_rival / score) if score > 0 else 0.0
     fits = min(1.0, max(0.0, (score - 0.4) / 0.2))
-    return {"logit": logit(score), "settled": firm * lead * fits, "hang": float(is_hang)}
+    of = logit(score)
+    return {"logit": max(_WEAK, of), "low": min(0.0, of - _WEAK), "settled": firm * lead * fits, "hang": float(is_hang)}
+
+
+def at_most(settled: float) -> float:
+    """The highest confidence of a finding that is so far settled: one of several readings stays a possibility (below 0.7)."""
+    return _OPEN + (1 - _OPEN) * min(1.0, 2 * settled)
 
 
 def confidence(of: Mapping[str, float]) -> float:
     """The chance that a finding with this standing names the right cause, 0 to 1."""
-    return logistic(CONFIDENCE["base"] + sum(CONFIDENCE[k] * of[k] for k in CONFIDENCE if k != "base"))
+    p = logistic(CONFIDENCE["base"] + sum(CONFIDENCE[k] * of[k] for k in CONFIDENCE if k != "base"))
+    return min(p, at_most(of["settled"]))

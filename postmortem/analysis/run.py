@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import cache
 
 import duckdb
 
@@ -20,7 +21,7 @@ from postmortem.analysis.queue_pairs import measure_queue_pairs, with_lost_throu
 from postmortem.analysis.rivals import in_order
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.stragglers import explained_by_traces, read_traces, slow_workers, taxed
-from postmortem.analysis.training import broken_numbers, unfinished_preparation, unfinished_save
+from postmortem.analysis.training import broken_numbers, slowed_since, unfinished_preparation, unfinished_save
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.decoders import expand_hostlist
@@ -55,7 +56,7 @@ def analyse(
     run_sql(con, "candidates.sql")
     edges = load_edges(con)
     sources = {r[0] for r in con.execute("SELECT DISTINCT source FROM events").fetchall()}
-    scored = score(load_candidates(con), edges, times, sources)
+    scored = score(load_candidates(con), edges, times, sources, cache(lambda when: slowed_since(con, when, times)))
     end = ending(con, times, scored)
     traces = read_traces(con)
     slow_pairs, queue_pairs = measure_queue_pairs(con)
@@ -111,6 +112,7 @@ def _list_nodes(con: duckdb.DuckDBPyConnection) -> None:
 
 def _mark_window(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
     low, high = times.window
+    con.execute("CREATE TEMP TABLE job_window AS SELECT ? AS attempt", [times.attempt])
     con.execute(
         "UPDATE episodes SET in_window = CASE WHEN first_ts IS NULL THEN NULL ELSE coalesce(last_ts >= ?, true) AND coalesce(first_ts <= ?, true) END",
         [low, high],

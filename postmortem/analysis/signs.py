@@ -112,6 +112,18 @@ def find_signs(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("""
         DELETE FROM signs WHERE cause = 'software_exception' AND tier = 'own'
          AND event_id IN (SELECT event_id FROM signs WHERE cause <> 'software_exception' AND tier IN ('direct', 'told') AND weight >= 0.5)""")
+    con.execute(_SAME_GPU_AGAIN)
+
+
+_SAME_GPU_AGAIN: Final = """
+    INSERT INTO signs
+    WITH x AS (
+      SELECT event_id, host, pci, coalesce(ts_aligned, ts) AS seen, pid, boot FROM notable_events WHERE event = 'gpu.xid' AND xid IN (13, 31, 11, 25, 32, 68) AND pci IS NOT NULL),
+    again AS (
+      SELECT host, pci FROM x GROUP BY host, pci
+      HAVING count(DISTINCT (boot, pid)) >= 2 AND max(seen) - min(seen) BETWEEN INTERVAL 5 MINUTE AND INTERVAL 24 HOUR)
+    SELECT event_id, 'gpu_fault', 'direct', 0.85 FROM x SEMI JOIN again USING (host, pci) WHERE (SELECT count(DISTINCT (host, pci)) FROM x) = 1"""
+"""A code of the program's kind that one GPU alone gives again to other processes within a day is the GPU's (J1)."""
 
 
 _TWO_ENDS: Final = """

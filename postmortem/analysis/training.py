@@ -78,7 +78,7 @@ def broken_numbers(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived |
             return None
         worst = max(range(at, min(at + BEFORE, len(steps))), key=lambda i: steps[i]["loss"] or 0.0)
         shown = sorted({at, worst, *([len(steps) - 1] if _vanished(steps) else [])}, key=lambda i: (i != worst, i))
-        return _numeric(steps, shown, 0.6 if came_back else 0.85)
+        return _numeric(steps, shown, 0.65 if came_back else 0.9)
     if _vanished(steps):
         return _numeric(steps, [len(steps) - 1], 0.6)
     return _lost_scale(con)
@@ -111,7 +111,7 @@ def _lost_scale(con: duckdb.DuckDBPyConnection) -> Derived | None:
         return None
     return Derived(
         "numeric",
-        0.85,
+        0.9,
         Culprit(),
         f"Numeric failure: gradients overflow again and again, the loss scale fell to {last['scale']:g}.",
         first["ts"],
@@ -182,7 +182,7 @@ def unfinished_save(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived 
     row = rows[0]
     return Derived(
         "checkpoint_failure",
-        0.6,
+        0.65,
         Culprit(host=row["host"], rank=row["rank"], ranks=() if row["rank"] is None else (row["rank"],)),
         "Saving a checkpoint: begun just before the collective got stuck, and never finished.",
         row["ts"],

@@ -22,6 +22,8 @@ from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
 from postmortem.analysis.wording import collect, describe, next_steps, title
 
 ESTABLISHED: Final = 0.4
+OPEN: Final = 0.7
+"""Below: a possibility."""
 FORERUNNERS: Final = ("F7", "F9", "F10", "F13", "F16")
 """Rules by which a fault of a part leads to the fault of what hangs on it."""
 OF_THIS_JOB: Final = 0.03
@@ -213,7 +215,7 @@ def with_derived(
         )
         p = d.p
         if d.cause in SLOW:
-            p *= 1.0 if end.outcome in {"cancelled", "completed", "unknown"} and firm < 0.6 else 0.4
+            p *= 1.0 if end.outcome in {"cancelled", "completed", "unknown"} and firm < OPEN else 0.4
         elif d.cause == "collective_hang" and firm >= ESTABLISHED:
             # Dumps say who was waited for; a fault that was seen says why.
             p = min(p, 0.8 * firm)
@@ -257,7 +259,10 @@ def findings(
             scored_p = p * chance({**features, "rival": rival}) / chance(features)
             might = best.weight * place_fit(best)[0]
             near = max((r.p for r in rivals if r.weight * r.relevance >= NEAR), default=0.0)
-            features |= {"rival": rival, **standing(scored_p, might, near, best.cause == "collective_hang")}
+            features |= {
+                "rival": rival,
+                **standing(scored_p, might, near, features["corrob"], best.cause == "collective_hang"),
+            }
             p = confidence(features) * (IN_PEACE if end.outcome == "completed" else 1.0)
         if out:
             p = min(p, out[0].confidence * 0.95)

@@ -166,9 +166,11 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
         [attempt, attempt],
     )
     allocation = find_allocation(con, _when(earlier), _when(first), last, following)
+    # A start that is only inferred, from another file's first line say, is none when the job had made its last step before it.
+    is_possible = allocation.is_start_stated or last is None or allocation.start is None or allocation.start <= last
     return JobTimes(
         attempt=attempt,
-        start=allocation.start,
+        start=allocation.start if is_possible else None,
         end=allocation.end,
         last_progress=last,
         detected=first_fail,

@@ -123,8 +123,20 @@ def test_losses_of_another_run_are_no_yardstick(analyse: Analyse) -> None:
 
 
 def test_a_rival_and_a_weak_sign_make_less_sure() -> None:
-    clear = confidence(standing(0.9, 0.9, 0.0, is_hang=False))
+    clear = confidence(standing(0.9, 0.9, 0.0, 0.0, is_hang=False))
     assert clear >= 0.9
-    assert confidence(standing(0.9, 0.9, 0.85, is_hang=False)) < clear
-    assert confidence(standing(0.65, 0.5, 0.0, is_hang=False)) < OPEN
-    assert confidence(standing(0.2, 0.9, 0.0, is_hang=False)) < 0.4
+    assert confidence(standing(0.9, 0.9, 0.85, 0.0, is_hang=False)) < clear
+    assert confidence(standing(0.95, 0.5, 0.0, 0.0, is_hang=False)) < OPEN
+    assert confidence(standing(0.9, 0.5, 0.0, 1.0, is_hang=False)) >= 0.9
+    assert confidence(standing(0.2, 0.9, 0.0, 0.0, is_hang=False)) < 0.4
+
+
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+FULL = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.78 GiB. GPU 0 has a total capacity of 31.47 GiB of which 12.73 GiB is free.\n"
+
+
+@pytest.mark.parametrize(("below", "cause"), [(40, "gpu_oom"), (0, "gpu_memory")])
+def test_what_stands_above_many_steps_was_survived(analyse: Analyse, below: int, cause: str) -> None:
+    """A4 without times: the order of the lines of one file says that the job went on."""
+    text = run(1, 9000, [7.3] * 20) + ECC + run(21, 9000, [7.3] * below) + (FULL if below else "")
+    assert alone(analyse, text).verdict.cause == cause

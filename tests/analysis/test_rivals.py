@@ -14,7 +14,7 @@ LINK = Candidate(
     episode=1, cause="link_flap", tier="direct", weight=0.8, event_id=1, event="link.down", host="node-1", entity="mlx5_0",
     code=None, severity="error", first=NOON, last=NOON, count=1, in_job=True, back=None, is_switch=False, leads_to_job=None,
     port_host=None, port_dev=None, cables=0, is_back=None, knows_back=False, blamed=0, blamed_total=0, is_deliberate=False,
-    knows_cables=False, is_borrowed=False, file="a.log", is_log_start=False, knows_job=True, relevance=1.0,
+    knows_cables=False, is_borrowed=False, file="a.log", is_log_start=False, knows_job=True, steps_below=None, relevance=1.0,
 )  # fmt: skip
 OTHER = replace(
     LINK,

@@ -40,6 +40,14 @@ SELECT host, count(DISTINCT event_id) AS n, (SELECT count(*) FROM ends) AS total
   SELECT peer_host AS host, event_id FROM ends WHERE peer_host IS NOT NULL UNION ALL SELECT said_by, event_id FROM ends WHERE said_by IS NOT NULL
 ) GROUP BY host;
 
+-- name: below
+-- Of rows without a time: how many steps of the attempt that failed their file prints below them, at most three.
+CREATE TEMP TABLE below AS
+SELECT c.event_id, len(list_filter(s.last_lines, lambda x: x > e.line)) AS steps_below
+FROM (SELECT DISTINCT event_id FROM claims) c JOIN events e USING (event_id)
+JOIN (SELECT file, max(line, 3) AS last_lines FROM steps WHERE attempt = (SELECT attempt FROM job_window) GROUP BY file) s ON s.file = e.file
+WHERE e.ts IS NULL;
+
 -- name: candidates
 -- One row per episode and cause, with the facts that the score needs.
 CREATE TEMP TABLE candidates AS
@@ -47,7 +55,7 @@ SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host
   -- Every kernel log begins with a boot; only one that comes after other lines of the host says that it went down.
   e.event = 'host.boot' AND e.first_ts <= h.first_ts AND (SELECT x.source FROM events x WHERE x.event_id = e.event_id) = 'kernel' AS is_log_start,
   r.back_ts, h.role, pp.leads_to_job, pp.port_host, pp.port_dev, coalesce(pp.cables, 0) AS cables, np.is_back, np.knows_back, np.knows_pci, np.dev AS nic_dev,
-  coalesce(b.n, 0) AS blamed, coalesce(b.total, 0) AS blamed_total,
+  coalesce(b.n, 0) AS blamed, coalesce(b.total, 0) AS blamed_total, w.steps_below,
   -- The cable lists of the bundle reach every node of the job, so a switch that none of them names is not the job's.
   (SELECT count(DISTINCT p.host) FROM ports p WHERE p.basis <> 'coincidence' AND p.host IN (FROM job_nodes)) >= (SELECT greatest(1, count(*)) FROM job_nodes WHERE host IN (SELECT host FROM hosts WHERE in_job)) AS knows_cables,
   e.host IN (SELECT p.switch FROM ports p WHERE p.host IN (FROM job_nodes)) AS on_job_switch,
@@ -55,5 +63,5 @@ SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host
           AND a.first_ts BETWEEN e.first_ts - INTERVAL 3 SECOND AND e.first_ts + INTERVAL 1 SECOND) AS is_deliberate
 FROM claims c JOIN (SELECT x.*, x.host IN (SELECT host FROM hosts WHERE role = 'switch') AS role_switch FROM episodes x) e USING (episode)
 LEFT JOIN recovered r USING (episode) LEFT JOIN hosts h ON h.host = e.host LEFT JOIN port_place pp USING (episode) LEFT JOIN nic_place np USING (episode)
-LEFT JOIN blamed b ON b.host = coalesce(pp.port_host, e.host)
+LEFT JOIN blamed b ON b.host = coalesce(pp.port_host, e.host) LEFT JOIN below w ON w.event_id = c.event_id
 ORDER BY e.first_ts NULLS LAST, c.episode, c.cause;

@@ -7,7 +7,7 @@ as the locale of the reader writes it. Only assertions count.
       36 | 04/13/2025 | 03:08:16 PM EDT | Critical Interrupt #0xa1 | Bus Fatal Error (Bus fatal:B5d/D03/F02) | Asserted
     2c9 |  Pre-Init  |0000198492| Temperature SSB Temp | Upper Critical going high | Asserted | Reading 96 > Threshold 95 degrees C
 
-Supplies, fans and power are no events of the vocabulary: they become facts (`host.power`, `host.fan`).
+A power unit that went off is an error, one supply of several a warning (`host.power`); fans become facts (`host.fan`).
 """
 
 from __future__ import annotations
@@ -69,11 +69,12 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = tuple(
         (r"Drive (?:Slot|Bay|\d).*(?:Drive Fault|In Failed Array)", "host.disk_error", "error"),
         (r"Drive (?:Slot|Bay|\d).*Predictive Failure", "host.disk_error", "warning"),
         (r"System Boot Initiated|OEM System boot event|System boot initiated|System Restart", "host.boot", "info"),
-        (r"Power Supply.*(?:Failure detected|AC lost|Predictive failure|input (?:lost|out)|Configuration error)|Power Unit.*(?:Power off|AC lost|Failure|cycle|Soft-power)|Redundancy Lost|ACPI Power State.*soft-off", "host.power", "info"),
+        (r"Power Unit.*(?:Power off|AC lost|Failure|cycle|Soft-power)|ACPI Power State.*soft-off", "host.power", "error"),
+        (r"Power Supply.*(?:Failure detected|AC lost|Predictive failure|input (?:lost|out)|Configuration error)|Redundancy Lost", "host.power", "warning"),
         (r"\bFan\b.*(?:Lower (?:Critical|Non-recoverable) going low|Failure|Transition to Critical)", "host.fan", "info"),
     )
 )  # fmt: skip
-_FACTS: Final = frozenset({"host.power", "host.fan"})
+_FACTS: Final = frozenset({"host.fan"})
 
 
 @dataclass(frozen=True, slots=True)
