@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 import duckdb
@@ -26,8 +27,9 @@ Row = dict[str, Any]
 
 def measure_queue_pairs(con: duckdb.DuckDBPyConnection) -> tuple[Derived | None, QueuePairs]:
     """(the slow queue pairs as a computed candidate, the picture of all); fills `qp_windows`. Needs `slow.sql` and the names."""
-    for _, sql in statements("postmortem.analysis", "queue_pairs.sql"):
-        con.execute(sql)
+    for name in ("queue_pairs.sql", "queue_pair_onsets.sql"):
+        for _, sql in statements("postmortem.analysis", name):
+            con.execute(sql)
     slow = table_rows(con, "SELECT * FROM slow_qps ORDER BY p99_us DESC, file, qpn")
     places = table_rows(con, "SELECT * FROM qp_places ORDER BY file, dev, qpn") if slow else []
     counts = con.execute("SELECT count(*), count(DISTINCT coalesce(node, host, file)) FROM qp_places").fetchone()
@@ -102,9 +104,26 @@ def _top(
     return best, sum(key(r) == best[0] for r in places)
 
 
+def _since(con: duckdb.DuckDBPyConnection, pair: Row) -> tuple[datetime | None, str, tuple[tuple[str, int], ...]]:
+    """(onset, the words for it, its line) of a slow queue pair; no onset where it was slow from its first sample on or its clock has no date."""
+    found = table_rows(
+        con,
+        "SELECT ts, at_s, line FROM qp_onsets WHERE file = ? AND dev IS NOT DISTINCT FROM ? AND qpn = ?",
+        [pair["file"], pair["dev"], pair["qpn"]],
+    )
+    if not found:
+        return None, "from its first sample on", ()
+    first = found[0]
+    place = ((pair["file"], int(first["line"])),) if first["line"] is not None else ()
+    if first["ts"] is None:
+        return None, f"since {first['at_s']:.0f} s after its first sample (its clock has no date)", place
+    return first["ts"], f"since {first['ts']:%H:%M:%S} UTC", place
+
+
 def _candidate(con: duckdb.DuckDBPyConnection, slow: list[Row], said: str) -> Derived:
     worst = slow[0]
     node, nic = worst["node"], worst["nic"]
+    onset, since, begun = _since(con, worst)
     about = table_rows(
         con, "SELECT ifname, pci FROM nics WHERE host = ? AND dev = ? ORDER BY ifname, pci LIMIT 1", [node, nic]
     )
@@ -127,8 +146,11 @@ def _candidate(con: duckdb.DuckDBPyConnection, slow: list[Row], said: str) -> De
             switch=worst["switch"],
             switch_port=worst["switch_port"],
         ),
-        f"Queue pair {worst['qpn']} of {nic} on {node}: 1 % of its requests took {worst['p99_us']:.0f} µs and more, its peers stay far below; {said}.",
-        places=tuple((r["file"], int(r["line"])) for r in slow[:4] if r["line"] is not None),
+        f"Queue pair {worst['qpn']} of {nic} on {node}: 1 % of its requests took {worst['p99_us']:.0f} µs and more, its peers stay far below; slow {since}; {said}.",
+        onset,
+        places=tuple(
+            dict.fromkeys((*begun, *((r["file"], int(r["line"])) for r in slow[:4] if r["line"] is not None)))
+        ),
         queue_pairs=tuple(
             SlowQueuePair(
                 r["node"] if r["host"] is None else r["host"],

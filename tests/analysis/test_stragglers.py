@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from conftest import Analyse, Run
 from trace_samples import MOVE, jitter, parquet, trace
 
 from postmortem.analysis.model import Analysis, Loss
+from postmortem.analysis.model_slow import TraceView
 from postmortem.analysis.peers import SlowPeer, change_points, slow_peers
 from postmortem.analysis.queue_pairs import common_ground, with_lost_throughput
+from postmortem.analysis.stragglers import Traced, taxed
 from postmortem.analysis.what_if import course_of
 from postmortem.incident import Incident
 
@@ -272,6 +275,23 @@ def test_published_traces(shared: Path, postmortem: Run, tmp_path: Path, name: s
         assert document["stragglers"]["ranks"][0]["slowdown"] == pytest.approx(truth["S"], rel=0.02)
     else:
         assert "the last of 4 pipeline stages" in document["verdict"]["summary"]
+    # Worked example 10.3 of the bill: S within 2 %, from the share of the throughput that it says was lost, and its two step times.
+    loss = document["loss"]
+    assert 1 / (1 - loss["throughput_loss"]) == pytest.approx(truth["S"], rel=0.02)
+    (said,) = [note for note in loss["notes"] if note.startswith("Trace ")]
+    real, ideal = re.findall(r"\(([0-9.]+) s against ([0-9.]+) s\)", said)[0]
+    assert (float(real), float(ideal)) == pytest.approx((truth["T_s"], truth["T_ideal_s"]), rel=0.02)
+    assert loss["lost_s"] is None
+
+
+def test_of_a_trace_and_steps_the_bill_takes_the_steps_and_notes_the_trace() -> None:
+    """Against its own past the job lost a tenth, against equal work everywhere a half: the first is the figure, the second a note."""
+    view = TraceView("a.parquet", 16, 4, 44, slowdown=2.0, waste_share=0.5, cause="rank", summary="Rank 0.")
+    both = taxed(Loss(throughput_loss=0.1), [Traced(view, (), ())])
+    assert both.throughput_loss == 0.1
+    assert both.notes == ("Trace a.parquet: Rank 0.",)
+    alone = taxed(Loss(), [Traced(view, (), ())])
+    assert alone.throughput_loss == 0.5
 
 
 # Collective timings: who waits least (I4)
@@ -348,6 +368,27 @@ def test_a_queue_pair_with_a_tail_is_named(analyse: Analyse) -> None:
     row = incident.con.execute("SELECT min(size), max(p50_us) FROM qp_windows WHERE NOT is_flagged").fetchone()
     assert row is not None
     assert row[1] < 100
+
+
+def test_the_onset_of_a_slow_queue_pair_is_where_its_tail_begins(analyse: Analyse) -> None:
+    """Slow in the last half of 800 s: the onset is its first slow request there, and the line that shows it."""
+    lines = samples([5]).splitlines()
+    steady = samples().splitlines()
+    at = 1 + 800 * 8
+    incident = analyse({"probe.csv": "\n".join(steady[:at] + lines[at:]) + "\n"})
+    finding = incident.analysis.findings[0]
+    begun = datetime.fromtimestamp(1772359872 + 400, UTC).replace(tzinfo=None)
+    assert finding.onset is not None
+    assert begun <= finding.onset <= begun + timedelta(seconds=2)
+    assert f"since {finding.onset:%H:%M:%S} UTC" in finding.summary
+    assert min(e.line for e in finding.evidence) in range(at, at + 40)
+
+
+@pytest.mark.parametrize("parts", [20, 5], ids=["all along", "in the first quarter"])
+def test_a_queue_pair_slow_from_its_first_sample_on_has_no_onset(analyse: Analyse, parts: int) -> None:
+    finding = stragglers(analyse({"probe.csv": samples([5], parts=parts)})).findings[0]
+    assert finding.onset is None
+    assert "from its first sample on" in finding.summary
 
 
 @pytest.mark.parametrize(
