@@ -178,10 +178,10 @@ def _open(
                 sweep(todo.units, names, options.limits, options.workers or default_workers())
                 analysis, masks = redact(plain, con, analysis, names)
         store(con, analysis, __version__)
-        if with_file:  # comments are for those who open the file
+        if with_file:  # comments, views and macros are for those who open the file
             document(con)
-        source_views(con)
-        macros(con)
+            source_views(con)
+            macros(con)
     except BaseException:
         con.close()
         raise

@@ -12,7 +12,7 @@ import duckdb
 
 from postmortem.analysis.offsets import UNKNOWN_US, find_spans
 from postmortem.analysis.zones import zone_shifts
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 ZONE_BY_EVENTS: Final = "events shared with other clocks"
 ZONE_BY_OTHERS: Final = "as most hosts of the bundle"
@@ -24,9 +24,7 @@ def align(con: duckdb.DuckDBPyConnection) -> None:
 
     Needs the tables of names.sql. Leaves `clock_spans` (node, span and offset) and `zone_found` (unit and shift) for `clocks`.
     """
-    named = dict(statements("postmortem.analysis", "clocks.sql"))
-    for sql in named.values():
-        con.execute(sql)
+    run(con, "postmortem.analysis", "clocks.sql")
     shifts = zone_shifts(con)
     con.execute("CREATE TEMP TABLE zone_found (unit VARCHAR, shift_s BIGINT)")
     if shifts:

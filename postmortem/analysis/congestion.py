@@ -7,7 +7,7 @@ from typing import Final
 import duckdb
 
 from postmortem.analysis.model_slow import Congestion
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 SLOW_STEP: Final = 1.1
 """A step is in the tail from this multiple of the median on."""
@@ -24,8 +24,7 @@ def join_congestion(con: duckdb.DuckDBPyConnection) -> tuple[Congestion, ...]:
     `slow_with` and `slow_without` are shares of minutes that hold a slow step: with a sign at that place, and with none anywhere. None where
     no step ran in such minutes.
     """
-    for _, sql in statements("postmortem.analysis", "congestion.sql"):
-        con.execute(sql)
+    run(con, "postmortem.analysis", "congestion.sql")
     without = con.execute("SELECT avg((ratio >= ?)::INT) FROM step_minutes WHERE NOT has_sign", [SLOW_STEP]).fetchone()
     share = float(without[0]) if without and without[0] is not None else None
     rows = con.execute(

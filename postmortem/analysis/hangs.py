@@ -15,7 +15,7 @@ import duckdb
 from postmortem.analysis.derived import Derived, table_rows
 from postmortem.analysis.hang_graph import Found, Group, Picture, Standing, Wait, judge
 from postmortem.analysis.model import Culprit
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 SEEN_P: Final = 0.85
 ABSENT_P: Final = 0.6
@@ -29,8 +29,7 @@ MAX_SHOWN: Final = 8
 
 def hang(con: duckdb.DuckDBPyConnection) -> Derived | None:
     """The ranks at fault in a stuck job by its flight recorders; None where nobody can be named. Fills the tables."""
-    for _, sql in statements("postmortem.analysis", "hangs.sql"):
-        con.execute(sql)
+    run(con, "postmortem.analysis", "hangs.sql")
     con.execute("CREATE TEMP TABLE hang_culprits (rank BIGINT, how VARCHAR, pg VARCHAR, seq BIGINT, is_weak BOOLEAN)")
     is_confirmed = _is_confirmed(con)
     picture = _dumps(con)

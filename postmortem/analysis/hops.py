@@ -14,7 +14,7 @@ from typing import Any, Final
 import duckdb
 
 from postmortem.analysis.model import Culprit, Finding, Hop, Network
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import statements
 
 MAX_CABLES: Final = 8
 ON_THE_NETWORK: Final = frozenset(

@@ -8,7 +8,7 @@ import duckdb
 
 from postmortem.analysis.derived import Derived, table_rows
 from postmortem.analysis.model import Culprit, Loss, SlowRank
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 NOTICEABLE: Final = 0.03
 """Share of the throughput lost to slow steps from which on somebody will ask which rank it was."""
@@ -31,8 +31,7 @@ def late_ranks(con: duckdb.DuckDBPyConnection) -> Derived | None:
     Two such ranks of different communicators are named only when it is the same one: a rank that is late in one group makes its members
     late in theirs.
     """
-    for _, sql in statements("postmortem.analysis", "late_ranks.sql"):
-        con.execute(sql)
+    run(con, "postmortem.analysis", "late_ranks.sql")
     rows = table_rows(con, "SELECT * FROM late_ranks")
     if not rows or len({r["rank"] for r in rows}) > 1:
         return None

@@ -13,7 +13,7 @@ import duckdb
 from postmortem.analysis.derived import Derived, table_rows
 from postmortem.analysis.model import Culprit, Loss, SlowQueuePair, Span
 from postmortem.analysis.model_slow import QueuePairs
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 MOST: Final = 8
 """More slow queue pairs than these, not all on one NIC, are no straggler but a fabric that is slow as a whole."""
@@ -28,8 +28,7 @@ Row = dict[str, Any]
 def measure_queue_pairs(con: duckdb.DuckDBPyConnection) -> tuple[Derived | None, QueuePairs]:
     """(the slow queue pairs as a computed candidate, the picture of all); fills `qp_windows`. Needs `slow.sql` and the names."""
     for name in ("queue_pairs.sql", "queue_pair_onsets.sql"):
-        for _, sql in statements("postmortem.analysis", name):
-            con.execute(sql)
+        run(con, "postmortem.analysis", name)
     slow = table_rows(con, "SELECT * FROM slow_qps ORDER BY p99_us DESC, file, qpn")
     places = table_rows(con, "SELECT * FROM qp_places ORDER BY file, dev, qpn") if slow else []
     counts = con.execute("SELECT count(*), count(DISTINCT coalesce(node, host, file)) FROM qp_places").fetchone()

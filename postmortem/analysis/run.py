@@ -25,15 +25,14 @@ from postmortem.analysis.training import broken_numbers, slowed_since, unfinishe
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.decoders import expand_hostlist
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 EXPECTED_SOURCES = ("kernel", "nccl", "torch", "trainer", "switch", "scheduler")
 
 
 def run_sql(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Run all statements of a SQL file of this package, in order."""
-    for _, sql in statements("postmortem.analysis", name):
-        con.execute(sql)
+    """Run the statements of a SQL file of this package, in order."""
+    run(con, "postmortem.analysis", name)
 
 
 def analyse(
@@ -172,18 +171,13 @@ def _clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
 
 def _store(con: duckdb.DuckDBPyConnection, found: list[Finding], loss: Loss) -> None:
     """Fill findings, evidence and losses."""
+    rows: dict[str, list[list[object]]] = {"findings": [], "evidence": [], "losses": []}
     for number, f in enumerate(found, 1):
         culprit = json.dumps({k: v for k, v in asdict(f.culprit).items() if v not in (None, (), [])}, sort_keys=True)
-        con.execute(
-            "INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [number, f.cause, f.confidence, culprit, f.onset, f.onset_lo, f.onset_hi, f.summary],
-        )
-        for e in f.evidence:
-            con.execute(
-                "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [number, e.role, e.file, e.line, e.ts, e.text, e.event_id],
-            )
-    for b in loss.bins:
-        con.execute(
-            "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)", [b.bin, b.lo_s, b.best_s, b.hi_s, b.basis, b.is_lost]
-        )
+        rows["findings"].append([number, f.cause, f.confidence, culprit, f.onset, f.onset_lo, f.onset_hi, f.summary])
+        rows["evidence"] += [[number, e.role, e.file, e.line, e.ts, e.text, e.event_id] for e in f.evidence]
+    rows["losses"] = [[b.bin, b.lo_s, b.best_s, b.hi_s, b.basis, b.is_lost] for b in loss.bins]
+    for table, values in rows.items():
+        if values:
+            places = ", ".join("(" + ", ".join("?" * len(row)) + ")" for row in values)
+            con.execute(f"INSERT INTO {table} VALUES {places}", [value for row in values for value in row])

@@ -103,10 +103,15 @@ def find_signs(con: duckdb.DuckDBPyConnection) -> None:
         f"CREATE TEMP TABLE notable_events AS SELECT e.*, {SAID} AS said FROM events e SEMI JOIN episode_rows r ON r.event_id = e.event_id"
     )
     con.execute("CREATE TEMP TABLE signs (event_id BIGINT, cause VARCHAR, tier VARCHAR, weight DOUBLE)")
+    seen = {row[0] for row in con.execute("SELECT DISTINCT event FROM notable_events").fetchall()}
+    # Each part is planned, whether or not there are such events.
     parts = [
         f"SELECT event_id, '{s.cause}', '{s.tier}', {s.weight} FROM notable_events WHERE event IN ({_listed(s.events)}) AND ({s.where})"
         for s in load_symptoms()
+        if not seen.isdisjoint(s.events)
     ]
+    if not parts:
+        return
     con.execute("INSERT INTO signs " + " UNION ALL ".join(parts))
     # That an exception was raised is no second explanation of a line that says why it was.
     con.execute("""
@@ -137,41 +142,67 @@ _TWO_ENDS: Final = """
 """Pairs of episodes (one, other) at the switch's and at the host's end of one cable, both ways."""
 
 
+MAX_PAIRS: Final = 100_000
+"""Pairs of one rule that are compared: past it only the earliest episodes of each cause event are taken, one at least."""
+
+_OPEN: Final = f"""
+    CREATE TEMP TABLE timed_episodes AS
+    SELECT x.*, coalesce(epoch_us(v.ts_hi - v.ts_lo) // 2, {int(SKEW_S * 1e6)}) AS open_us FROM episodes x LEFT JOIN events v USING (event_id) WHERE x.first_ts IS NOT NULL"""
+"""Episodes with a time, and half the width of what it leaves open; where that is not known, as much as counts."""
+
+
 def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
     """Fill `edges`: every rule over the episodes that lie near the job, time within the rule's bounds and clock errors.
 
-    Episodes of an effect are folded per event, host and code, so the join is of faults, not of lines; a rule that spans
-    the whole job only takes the earliest episode of a cause per host and entity. The two ends of a cable are one device.
+    The two ends of a cable are one device. Where thousands of ranks say the same, a rule takes the earliest causes alone (MAX_PAIRS):
+    what follows from one of them follows from the others, too.
     """
-    con.execute(_TWO_ENDS)
+    con.execute(_OPEN)
+    seen = {row[0] for row in con.execute("SELECT DISTINCT event FROM timed_episodes").fetchall()}
+    has_ends = False
     for rule in load_rules(times):
-        same = {
-            "host": "c.host = e.host",
-            "job": "true",
-            "device": "c.host = e.host AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
-            "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
-        }[rule.relation]
-        # Clocks of two hosts may be apart by the sum of their error bars (B5); on one host only a second's resolution is open.
-        lo, hi = int((rule.lo_s - SKEW_S / 5) * 1e6), int((rule.hi_s + SKEW_S / 5) * 1e6)
-        apart = f"CASE WHEN c.host IS NOT DISTINCT FROM e.host THEN 0 ELSE least(c.open_us + e.open_us, {int(SKEW_S * 1e6)}) END"
-        open_us = "(SELECT epoch_us(v.ts_hi - v.ts_lo) // 2 FROM events v WHERE v.event_id = x.event_id) AS open_us"
-        pairs = f"c JOIN e ON c.episode <> e.episode AND {same}"
-        if rule.relation == "device":  # first the pairs, then their times: an OR in the join would compare all with all
-            pairs = (
-                f"(SELECT c.episode AS one, e.episode AS other FROM {pairs} UNION FROM two_ends) t "
-                "JOIN c ON c.episode = t.one JOIN e ON e.episode = t.other"
-            )
-        con.execute(
-            f"""
-            INSERT INTO edges
-            WITH c AS (SELECT x.*, {open_us} FROM episodes x WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND first_ts IS NOT NULL AND in_job IS DISTINCT FROM false),
-                 e AS (SELECT x.*, {open_us} FROM episodes x WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where}) AND first_ts IS NOT NULL)
-            SELECT c.episode, e.episode, ?, epoch_us(e.first_ts - c.first_ts) / 1e6, {rule.strength}
-            FROM {pairs}
-             AND e.first_ts BETWEEN c.first_ts + to_microseconds({lo} - {apart}) AND c.first_ts + to_microseconds({hi} + {apart})
-            ORDER BY 1, 2""",
-            [rule.name],
+        if seen.isdisjoint(rule.cause) or seen.isdisjoint(rule.effect):
+            continue
+        if rule.relation == "device" and not has_ends:
+            con.execute(_TWO_ENDS)
+            has_ends = True
+        _draw(con, rule)
+
+
+def _draw(con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
+    """The edges of one rule."""
+    same = {
+        "host": "c.host = e.host",
+        "job": "true",
+        "device": "c.host = e.host AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
+        "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
+    }[rule.relation]
+    # Clocks of two hosts may be apart by the sum of their error bars (B5); on one host only a second's resolution is open.
+    lo, hi = int((rule.lo_s - SKEW_S / 5) * 1e6), int((rule.hi_s + SKEW_S / 5) * 1e6)
+    most = int(SKEW_S * 1e6)
+    apart = f"CASE WHEN c.host IS NOT DISTINCT FROM e.host THEN 0 ELSE least(c.open_us + e.open_us, {most}) END"
+    pairs = f"c JOIN e ON c.episode <> e.episode AND {same}"
+    early = ""
+    if rule.relation == "job":
+        early = f"""
+            SEMI JOIN (SELECT min(first_ts) - to_microseconds({hi + most}) AS first, max(first_ts) - to_microseconds({lo - most}) AS last FROM e) w ON x.first_ts BETWEEN w.first AND w.last
+            QUALIFY row_number() OVER (PARTITION BY event ORDER BY first_ts, episode) <= (SELECT greatest(1, {MAX_PAIRS} // greatest(1, count(*))) FROM e)"""
+    if rule.relation == "device":  # first the pairs, then their times: an OR in the join would compare all with all
+        pairs = (
+            f"(SELECT c.episode AS one, e.episode AS other FROM {pairs} UNION FROM two_ends) t "
+            "JOIN c ON c.episode = t.one JOIN e ON e.episode = t.other"
         )
+    con.execute(
+        f"""
+        INSERT INTO edges
+        WITH e AS (FROM timed_episodes WHERE event IN ({_listed(rule.effect)}) AND ({rule.effect_where})),
+             c AS (SELECT x.* FROM (FROM timed_episodes WHERE event IN ({_listed(rule.cause)}) AND ({rule.cause_where}) AND in_job IS DISTINCT FROM false) x {early})
+        SELECT c.episode, e.episode, ?, epoch_us(e.first_ts - c.first_ts) / 1e6, {rule.strength}
+        FROM {pairs}
+         AND e.first_ts BETWEEN c.first_ts + to_microseconds({lo} - {apart}) AND c.first_ts + to_microseconds({hi} + {apart})
+        ORDER BY 1, 2""",
+        [rule.name],
+    )
 
 
 def create_macros(con: duckdb.DuckDBPyConnection) -> None:

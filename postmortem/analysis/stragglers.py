@@ -20,7 +20,7 @@ from postmortem.analysis.pace import view_of
 from postmortem.analysis.peers import Floats
 from postmortem.analysis.suspects import Suspect, slow_by_links, slow_by_work
 from postmortem.analysis.what_if import COMPUTE, NEIGHBOURS, Course, course_of
-from postmortem.tables.settle import statements
+from postmortem.tables.statements import run
 
 MAX_TRACES: Final = 16
 
@@ -36,8 +36,7 @@ class Traced:
 
 def read_traces(con: duckdb.DuckDBPyConnection) -> list[Traced]:
     """Each trace of the bundle, in order of its name; fills `rank_times`. Needs `op_times`."""
-    for _, sql in statements("postmortem.analysis", "stragglers.sql"):
-        con.execute(sql)
+    run(con, "postmortem.analysis", "stragglers.sql")
     names = [
         r[0]
         for r in con.execute("SELECT DISTINCT trace FROM op_traces ORDER BY trace LIMIT ?", [MAX_TRACES]).fetchall()

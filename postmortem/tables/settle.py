@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from postmortem.catalogue.matcher import ROW_SCHEMA
 from postmortem.schema import ENTITY, TABLE_BY_NAME
 from postmortem.tables.ingest import FILE_SCHEMA, ODD_SCHEMA
 from postmortem.tables.repeats import REPEAT_SCHEMA
+from postmortem.tables.statements import run
 from postmortem.tables.store import create_tables, fill_from_spool
 
 DECODED: Final = ("collectives", "groups", "qp_samples", "coll_samples", "op_times", "ports", "counters", "stacks")
@@ -34,13 +34,6 @@ _REPEATED: Final = """
     ), false AS from_neighbour
     FROM repeats p JOIN templates t USING (template)"""
 """Whole rows for the narrow ones. Pointers of calls are not kept; an ellipsis stands for them."""
-
-
-def statements(package: str, name: str) -> list[tuple[str, str]]:
-    """(name, SQL) of each statement of the SQL file `name`, which marks them with `-- name: x`."""
-    text = files(package).joinpath("sql", name).read_text(encoding="utf-8")
-    parts = text.split("-- name: ")[1:]
-    return [(p.split("\n", 1)[0].strip(), p.split("\n", 1)[1]) for p in parts]
 
 
 def _load(con: duckdb.DuckDBPyConnection, spool: Path, folder: str, schema: dict[str, object], alias: str) -> None:
@@ -86,8 +79,7 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem],
         UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts"""
         + (f" UNION ALL BY NAME {_REPEATED}" if whole else "")
     )
-    for _, sql in statements("postmortem.tables", "settle.sql"):
-        con.execute(sql)
+    run(con, "postmortem.tables", "settle.sql")
     _events(con)
     for name in DECODED:
         fill_from_spool(con, spool, name)

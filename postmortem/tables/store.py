@@ -36,14 +36,16 @@ def connect(
 
     Spills into `work`; never loads extensions or reads other files on its own.
     """
-    con = duckdb.connect(":memory:")
-    con.execute(f"SET memory_limit = '{memory_limit}'")
-    con.execute(f"SET temp_directory = '{str(work).replace(chr(39), chr(39) * 2)}'")
-    con.execute("SET preserve_insertion_order = false")
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_limit,
+        "temp_directory": str(work),
+        "preserve_insertion_order": "false",
+        "autoinstall_known_extensions": "false",
+    }
     if threads:
-        con.execute(f"SET threads = {threads}")
+        config["threads"] = threads
+    con = duckdb.connect(":memory:", config=config)
     con.execute("SET TimeZone = 'UTC'")
-    con.execute("SET autoinstall_known_extensions = false")
     if path is not None:
         quoted = str(path).replace("'", "''")
         con.execute(f"ATTACH '{quoted}' AS incident (STORAGE_VERSION '{STORAGE_VERSION}')")

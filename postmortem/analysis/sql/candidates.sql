@@ -2,6 +2,7 @@
 -- recovered, hosts, nics, ports, ranks. Parameters are in the temporary table `job_window` (one row).
 
 -- name: claims
+-- needs: signs | many_ports
 -- One row per episode and cause it speaks for: the strongest sign of its rows.
 CREATE TEMP TABLE claims AS
 SELECT r.episode, s.cause, arg_max(s.tier, s.weight) AS tier, max(s.weight) AS weight, count(*) AS rows, arg_max(r.event_id, (s.weight, -r.event_id)) AS event_id
@@ -11,6 +12,7 @@ UNION ALL
 SELECT episode, 'switch_failure', 'direct', 0.9, count, event_id FROM episodes WHERE event = 'switch.many_ports_down';
 
 -- name: port_place
+-- needs: episodes
 -- For switch episodes: whether their port leads to a node of the job; null when no cable list says.
 CREATE TEMP TABLE port_place AS
 SELECT e.episode, bool_or(p.host IN (FROM job_nodes) OR p.host IN (SELECT host FROM ranks)) FILTER (p.host IS NOT NULL) AS leads_to_job, max(p.host) FILTER (p.host IN (FROM job_nodes)) AS port_host,
@@ -19,6 +21,7 @@ FROM episodes e LEFT JOIN ports p ON p.switch = e.host AND (p.port = e.entity OR
 WHERE e.host IN (SELECT host FROM hosts WHERE role = 'switch') GROUP BY e.episode;
 
 -- name: nic_place
+-- needs: link.down | nic.port_state | nic.health | nic.fw_error | nic.module | nic.tx_timeout | nic.reset
 -- For NIC and link episodes on nodes: whether the NIC is one that NCCL uses; null when the node's NICs are not known.
 CREATE TEMP TABLE nic_place AS
 SELECT e.episode, v.dev, v.ifname, v.pci,
@@ -29,6 +32,7 @@ WHERE e.event IN ('link.down', 'nic.port_state', 'nic.health', 'nic.fw_error', '
 GROUP BY e.episode, v.dev, v.ifname, v.pci;
 
 -- name: blamed
+-- needs: nccl.ib_completion_error
 -- How often a node is at an end of a failed connection: as the peer that is named, or as the process that says so.
 CREATE TEMP TABLE blamed AS
 WITH ends AS (
@@ -41,6 +45,7 @@ SELECT host, count(DISTINCT event_id) AS n, (SELECT count(*) FROM ends) AS total
 ) GROUP BY host;
 
 -- name: below
+-- needs: claims, steps
 -- Of rows without a time: how many steps of the attempt that failed their file prints below them, at most three.
 CREATE TEMP TABLE below AS
 SELECT c.event_id, len(list_filter(s.last_lines, lambda x: x > e.line)) AS steps_below
@@ -49,6 +54,7 @@ JOIN (SELECT file, max(line, 3) AS last_lines FROM steps WHERE attempt = (SELECT
 WHERE e.ts IS NULL;
 
 -- name: candidates
+-- needs: claims
 -- One row per episode and cause, with the facts that the score needs.
 CREATE TEMP TABLE candidates AS
 SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host, e.entity, e.code, e.severity, e.first_ts, e.last_ts, e.count, e.in_job, e.file,

@@ -26,6 +26,7 @@ SELECT unit, any_value(node) AS node, any_value(class) AS class, any_value(zone_
   any_value(is_pinned) AS is_pinned, count(*) AS lines FROM line_clock GROUP BY unit;
 
 -- name: link_moments
+-- needs: link.down | link.up | nic.port_state
 -- One row per change of a link that a host's kernel or a switch printed: `up` or down, and by which names the port goes.
 CREATE TEMP TABLE link_moments AS
 SELECT e.event_id, c.unit, c.node, e.host, e.source = 'switch' AS is_switch, e.event = 'link.up' OR upper(coalesce(e.value, e.status, '')) = 'ACTIVE' AS is_up,
@@ -35,6 +36,7 @@ WHERE e.event IN ('link.down', 'link.up', 'nic.port_state') AND e.source IN ('ke
 QUALIFY row_number() OVER (PARTITION BY e.event_id ORDER BY n.dev NULLS LAST) = 1;
 
 -- name: link_pairs
+-- needs: link_moments, ports
 -- Both ends of a cable saying the same of it: every change at the host with every change of that kind at its switch port.
 CREATE TEMP TABLE link_pairs AS
 SELECT h.event_id AS host_event, s.event_id AS switch_event, h.unit AS host_unit, s.unit AS switch_unit, h.node AS host_node, s.node AS switch_node, h.is_up
@@ -42,6 +44,7 @@ FROM ports p JOIN link_moments s ON s.is_switch AND s.host = p.switch AND (s.nam
 JOIN link_moments h ON NOT h.is_switch AND h.host = p.host AND p.dev IN (h.dev, h.ifname, h.name) AND h.is_up = s.is_up;
 
 -- name: outages
+-- needs: link_moments
 -- One row per time that a port was down: from a link.down to the next link.up of the same port.
 CREATE TEMP TABLE outages AS
 SELECT * FROM (
@@ -50,6 +53,7 @@ SELECT * FROM (
 ) WHERE NOT is_up AND comes_up AND length_us BETWEEN 3e6 AND 86400e6;
 
 -- name: outage_pairs
+-- needs: outages
 -- Where no cable is known: an outage on a host and one on a switch that lasted as long, and no other outage of the bundle did (within two
 -- seconds, the time a port takes to say so). Whole minutes are suspect: timers have such lengths.
 INSERT INTO link_pairs

@@ -1,6 +1,7 @@
 -- Signs of congestion by switch (or host) and minute, beside how slow the job's steps were then. Input: events, counters, steps.
 
 -- name: step_spans
+-- needs: steps
 -- One row per step of the job that has an end and a duration: when it ran, and its duration over the median of its attempt.
 CREATE TEMP TABLE step_spans AS
 WITH main AS (
@@ -13,6 +14,7 @@ SELECT m.attempt, m.step, m.ts AS finish, m.ts - to_microseconds((m.ms * 1000 * 
 FROM main m JOIN usual u USING (attempt) WHERE m.ms > 0 AND m.ms < 1e9 AND u.mid > 0 AND u.n >= 5;
 
 -- name: congestion_minutes
+-- needs: pfc.storm | ecn.mark | buffer.drop | nic.rx_drop | congestion.wait | buffer.threshold | counters
 -- One row per minute and place with a sign: PFC storms, ECN marks, buffers that ran full or dropped, senders that waited, and counters of
 -- these that grew by then; `step_ratio` is the slowest step that ran in that minute.
 INSERT INTO congestion_minutes
@@ -36,6 +38,7 @@ SELECT m.minute, m.host, m.ports, m.storms, m.marks, m.drops, m.waits, m.grown,
 FROM minutes m ORDER BY m.minute, m.host;
 
 -- name: step_minutes
+-- needs: step_spans
 -- One row per minute in which a step ran: the slowest step of it, and whether a switch or host showed a sign then. A step of more than an hour
 -- counts in the minutes of its last hour.
 CREATE TEMP TABLE step_minutes AS

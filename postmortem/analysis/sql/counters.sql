@@ -2,6 +2,7 @@
 -- Absolute values say nothing: they count since a boot or since somebody cleared them.
 
 -- name: counter_files
+-- needs: counters
 -- One row per file with readings that have no time: files of one shape differ in numbers (dates, runs of a collector) or in a
 -- word such as before and after; stage and numbers give their order.
 CREATE TEMP TABLE counter_files AS
@@ -16,6 +17,7 @@ SELECT file,
 FROM names;
 
 -- name: counter_deltas
+-- needs: counters
 -- One row per reading that has one before it of the same counter: by time where known, else by line within a file and by the
 -- files' names among files of one shape. A counter that names no port counts only where it is of the whole host. Null delta: it
 -- fell, so it was cleared or wrapped.
@@ -31,9 +33,11 @@ WINDOW w AS (PARTITION BY host, dev, port, ifname, counter, program, ts IS NULL,
 QUALIFY before IS NOT NULL;
 
 -- name: fill_delta
+-- needs: counter_deltas
 UPDATE counters SET delta = d.delta FROM counter_deltas d WHERE counters.rowid = d.id AND d.delta IS NOT NULL;
 
 -- name: link_errors
+-- needs: counters
 -- One event per port and reading whose link-layer errors grew: the counter that grew most. A single corrupted frame in days is no
 -- fault: errors of symbols and checksums count from the eleventh, a link that went down or retrained from the first.
 INSERT INTO events BY NAME
@@ -56,6 +60,7 @@ FROM (
 ) g ORDER BY g.file, g.line;
 
 -- name: xid_changes
+-- needs: counter_deltas
 -- DCGM's gauge holds a GPU's last Xid: another one than at the reading before was raised in between.
 INSERT INTO events BY NAME
 SELECT c.ts, 'exact' AS ts_kind, c.host, 'host' AS source, 'gpu.xid' AS event, 'error' AS severity, c.file, c.line, 0 AS "offset",

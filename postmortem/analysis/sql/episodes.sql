@@ -27,6 +27,7 @@ WHERE (e.severity IN ('warning', 'error', 'fatal') OR e.event IN ('link.up', 'ho
   AND e.event NOT IN ('nccl.error_path');
 
 -- name: many_ports
+-- needs: link.down
 -- Several ports of one switch within ten seconds are one fault of the switch (rule F16): a computed row per burst.
 CREATE TEMP TABLE many_ports AS
 WITH downs AS (
@@ -39,6 +40,7 @@ WITH downs AS (
 SELECT * FROM best WHERE k = 1 AND ports >= 3;
 
 -- name: runs
+-- needs: notable
 -- Each notable row with the number of its run: rows of one (event, host, entity, code) less than a minute apart. Rows
 -- without a time are one run per file.
 CREATE TEMP TABLE runs AS
@@ -50,6 +52,7 @@ WITH gaps AS (
 SELECT * EXCLUDE (begins), CASE WHEN ts IS NULL THEN 0 ELSE sum(begins) OVER (PARTITION BY event, host, entity, code, file_key ORDER BY ts, event_id) END AS run FROM gaps;
 
 -- name: folded
+-- needs: runs | many_ports
 -- One row per run, numbered by time.
 CREATE TEMP TABLE folded AS
 WITH f AS (
@@ -64,6 +67,7 @@ WITH f AS (
 SELECT row_number() OVER (ORDER BY first_ts NULLS LAST, event_id, event) AS episode, * FROM f;
 
 -- name: episode_rows
+-- needs: folded
 -- Which rows of events an episode is made of.
 CREATE TEMP TABLE episode_rows AS
 SELECT f.episode, r.event_id FROM folded f JOIN runs r
@@ -73,6 +77,7 @@ UNION ALL
 SELECT f.episode, r.event_id FROM folded f JOIN notable r ON f.run = -1 AND r.host = f.host AND r.event = 'link.down' AND r.ts BETWEEN f.first_ts AND f.last_ts;
 
 -- name: episodes
+-- needs: folded
 INSERT INTO episodes
 SELECT f.episode, f.event, f.host, f.entity, f.code, f.severity, f.first_ts, f.last_ts, f.n,
   -- The scheduler speaks of a job on its first node, which may be a spare one without ranks.
@@ -80,6 +85,7 @@ SELECT f.episode, f.event, f.host, f.entity, f.code, f.severity, f.first_ts, f.l
 FROM folded f JOIN events e ON e.event_id = f.event_id LEFT JOIN hosts h ON h.host = f.host ORDER BY f.episode;
 
 -- name: recoveries
+-- needs: episodes
 -- For each down episode the time the same thing came back, if it did.
 CREATE TEMP TABLE recovered AS
 SELECT d.episode, min(u.first_ts) AS back_ts

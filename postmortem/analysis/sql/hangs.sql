@@ -2,6 +2,7 @@
 -- Input: collectives, groups, files.
 
 -- name: hang_dumps
+-- needs: groups | collectives
 -- One row per dump whose rank is known and that says something: one that was cut off before its entries is as good as missing. `newest` is the one to judge a rank by: of several the one that has got furthest; `has_moved`: an
 -- earlier dump of the rank stands further back.
 CREATE TEMP TABLE hang_dumps AS
@@ -16,6 +17,7 @@ SELECT file, rank, row_number() OVER w = 1 AS newest, (max(reached) OVER r, max(
 WINDOW w AS (PARTITION BY rank ORDER BY reached DESC, done DESC, file), r AS (PARTITION BY rank);
 
 -- name: hang_entries
+-- needs: hang_dumps, collectives
 -- Entries of those dumps; `is_open`: not completed. gloo never marks an entry as done but counts it in the status (last_completed is
 -- the last enqueued one), so what the status calls done is.
 CREATE TEMP TABLE hang_entries AS
@@ -25,6 +27,7 @@ FROM collectives c JOIN hang_dumps d ON d.file = c.file AND d.newest LEFT JOIN g
 WHERE c.pg IS NOT NULL AND c.seq IS NOT NULL AND c.state IS NOT NULL;
 
 -- name: hang_standings
+-- needs: hang_dumps
 -- One row per rank with a dump and group it is in: last enqueued and completed collective, the first that is open. Sends and receives count
 -- apart but share the status, so in a group that has them only the entries of collectives count.
 CREATE TEMP TABLE hang_standings AS
@@ -44,6 +47,7 @@ SELECT coalesce(s.rank, e.rank) AS rank, coalesce(s.pg, e.pg) AS pg,
 FROM s FULL JOIN e USING (rank, pg);
 
 -- name: hang_waits
+-- needs: hang_standings | hang_entries
 -- What a rank waits for: of each group the first collective that is open, of each peer the first send or receive; `peer_rank` is the
 -- peer's place in the list of members.
 CREATE TEMP TABLE hang_waits AS
@@ -52,11 +56,13 @@ UNION ALL
 SELECT rank, pg, arg_min(seq, line), arg_min(op, line), peer_rank, any_value(file), min(line) FROM hang_entries WHERE is_open AND is_p2p AND peer_rank IS NOT NULL GROUP BY rank, pg, peer_rank;
 
 -- name: hang_groups_seen
+-- needs: groups
 -- One row per group: description and members as the dumps agree on them.
 CREATE TEMP TABLE hang_groups_seen AS
 SELECT pg, mode(description ORDER BY description) AS description, mode(members ORDER BY members) AS members FROM groups WHERE members IS NOT NULL GROUP BY pg;
 
 -- name: hang_collective_rows
+-- needs: hang_standings
 -- Where ranks stand, per group. `lags`: half of the group's dumps have seen the end of what this one has open; `missing`: not called what
 -- others wait in. These are facts of one group; who is at fault is decided over all of them.
 INSERT INTO hang_groups
@@ -70,6 +76,7 @@ SELECT 'dump', s.pg, n.description, s.rank, s.enqueued, s.completed, s.open, s.w
 FROM hang_standings s JOIN g USING (pg) LEFT JOIN hang_groups_seen n USING (pg) ORDER BY s.pg, s.rank;
 
 -- name: hang_absent_rows
+-- needs: hang_groups_seen, hang_waits
 -- Members without a dump of groups in which somebody waits, at most 1000.
 INSERT INTO hang_groups
 SELECT 'dump', m.pg, m.description, m.rank, NULL, NULL, NULL, NULL, NULL, 'absent', 'absent', false, NULL, NULL
@@ -77,6 +84,7 @@ FROM (SELECT pg, description, unnest(from_json(members, '["BIGINT"]')) AS rank F
 WHERE m.rank NOT IN (SELECT rank FROM hang_dumps) ORDER BY m.pg, m.rank LIMIT 1000;
 
 -- name: hang_differs
+-- needs: hang_groups, collective_votes
 -- Ranks whose call at the first collective that is not the same everywhere is another than that of more than half (rule H3).
 UPDATE hang_groups SET verdict = 'differs' FROM (
   WITH v AS (SELECT DISTINCT pg, rank, concat_ws('/', op, numel_in, numel_out) AS sig FROM collective_votes),
@@ -85,6 +93,7 @@ UPDATE hang_groups SET verdict = 'differs' FROM (
 ) d WHERE hang_groups.basis = 'dump' AND hang_groups.pg = d.pg AND hang_groups.rank = d.rank;
 
 -- name: hang_watchdogs
+-- needs: torch.watchdog_timeout | torch.watchdog_error
 -- What the watchdog lines of each rank say of a group: the first collective that timed out, the last enqueued and completed one.
 CREATE TEMP TABLE hang_watchdogs AS
 SELECT rank, coalesce(pg, '0') AS pg, min(seq) AS seq, arg_min(op, (seq, op IS NULL, event_id)) AS op, greatest(max(last_enqueued), min(seq)) AS enqueued,
@@ -92,6 +101,7 @@ SELECT rank, coalesce(pg, '0') AS pg, min(seq) AS seq, arg_min(op, (seq, op IS N
 FROM events WHERE event IN ('torch.watchdog_timeout', 'torch.watchdog_error') AND rank IS NOT NULL AND seq IS NOT NULL GROUP BY rank, coalesce(pg, '0');
 
 -- name: hang_watchdog_rows
+-- needs: hang_watchdogs
 INSERT INTO hang_groups
 WITH g AS (SELECT pg, list(completed ORDER BY completed DESC)[ceil((count(completed) - 1) / 2)::INTEGER] AS usual, max(seq) AS next FROM hang_watchdogs GROUP BY pg)
 SELECT 'watchdog', w.pg, NULL, w.rank, w.enqueued, w.completed, w.enqueued - w.completed, w.seq, w.op, 'waits',
@@ -99,6 +109,7 @@ SELECT 'watchdog', w.pg, NULL, w.rank, w.enqueued, w.completed, w.enqueued - w.c
 FROM hang_watchdogs w JOIN g USING (pg) ORDER BY w.pg, w.rank;
 
 -- name: hang_launches
+-- needs: nccl.collective
 -- The last call of each rank in each communicator by NCCL's own lines (NCCL_DEBUG=INFO, subsystem COLL); pointers are joined to communicators
 -- by the process that printed them.
 INSERT INTO hang_groups
@@ -112,6 +123,7 @@ SELECT 'nccl', l.comm_hash, NULL, l.rank, l.seq, NULL, NULL, NULL, l.op, 'waits'
 FROM l JOIN g USING (comm_hash) ORDER BY l.comm_hash, l.rank;
 
 -- name: hang_ras
+-- needs: nccl.ras
 -- Ranks that RAS names. It lists the smaller side, which may be ahead (rule H4): `differs` says no more than that.
 INSERT INTO hang_groups
 SELECT 'ras', coalesce(comm, '?'), NULL, rank, max(seq), NULL, NULL, NULL, any_value(op), 'waits',
@@ -119,6 +131,7 @@ SELECT 'ras', coalesce(comm, '?'), NULL, rank, max(seq), NULL, NULL, NULL, any_v
 FROM events WHERE event = 'nccl.ras' AND rank IS NOT NULL GROUP BY coalesce(comm, '?'), rank ORDER BY 2, 4;
 
 -- name: stack_groups
+-- needs: stacks | hang_entries
 -- Main threads by the functions they stand in (rule H8), and call sites of what each rank has open first.
 INSERT INTO stack_groups
 WITH main AS (

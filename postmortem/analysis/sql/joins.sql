@@ -2,6 +2,7 @@
 -- Input: the tables of names.sql. Times are those of the aligned clocks.
 
 -- name: loose_downs
+-- needs: link.down | nic.port_state
 -- Times at which NICs of hosts and ports of switches went down, of those that no cable list joins. `slack_us`: half width of the error bar of the time.
 CREATE TEMP TABLE loose_downs AS
 SELECT e.host, h.role = 'switch' AS is_switch, CASE WHEN h.role = 'switch' THEN regexp_replace(coalesce(e.ifname, e.port), '\.[0-9]+$', '') ELSE coalesce(e.ifname, e.dev, e.pci) END AS thing,
@@ -13,6 +14,7 @@ WHERE (e.event = 'link.down' AND e.source IN ('kernel', 'switch') OR e.event = '
              (p.dev IN (e.ifname, e.dev) OR n.pci = e.pci OR n.ifname = e.ifname OR n.dev = e.dev)) END;
 
 -- name: coincidences
+-- needs: loose_downs
 -- Cables that show themselves by going down at both ends within two seconds (and the clocks' error): on two occasions or more, or
 -- once when nothing else went down around then (rule C7). Who fits two ends is named at none.
 INSERT INTO ports
@@ -31,6 +33,7 @@ WHERE (SELECT count(*) FROM good x WHERE x.switch = g.switch AND x.port = g.port
 ORDER BY 1, 2;
 
 -- name: nic_use
+-- needs: nccl.channel | nccl.ib_completion_error, ranks
 -- One row per rank and HCA that its process sends by: NCCL's channels name an index of the list that it printed (rule C5; those through
 -- another GPU's process, PXN, are left out), failed work requests the HCA itself.
 CREATE TEMP TABLE nic_use AS
@@ -52,6 +55,7 @@ SELECT r.rank, r.node, r.pci, u.dev, u.basis, arg_min(u.file, (u.file, u.line)) 
 FROM use u JOIN ranks r ON r.host = u.host AND r.pid IS NOT DISTINCT FROM u.pid WHERE r.node IS NOT NULL GROUP BY ALL;
 
 -- name: near_gpus
+-- needs: nic_use | nics
 -- The GPU that a NIC serves where no topology says so: the one whose rank alone sends by it; else, where a node has as many NICs of the
 -- training network as GPUs, the one whose bus number is nearest at both ends (buses below one PCIe switch are numbered together).
 CREATE TEMP TABLE near_gpus AS
@@ -74,6 +78,7 @@ SELECT host, dev, gpu_pci, 'bus numbers', 0.6, file, line FROM pair p WHERE gap 
  AND NOT EXISTS (FROM users u WHERE u.host = p.host AND u.dev = p.dev);
 
 -- name: near_nics
+-- needs: near_gpus
 UPDATE nics SET gpu = g.gpu, gpu_basis = x.basis FROM near_gpus x JOIN gpus g ON g.host = x.host AND g.pci = x.gpu_pci
 WHERE nics.gpu IS NULL AND g.gpu IS NOT NULL AND x.host = nics.host AND x.dev = coalesce(nics.dev, nics.ifname);
 

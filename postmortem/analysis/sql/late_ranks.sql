@@ -1,6 +1,7 @@
 -- Who the others wait for, where no trace says what each rank did. Input: coll_samples.
 
 -- name: late_ranks
+-- needs: coll_samples
 -- Ranks that all others wait for, by timed collectives alone (rule I4): one row per rank that has the shortest time in 60 % of the calls of a
 -- communicator in which the others take twice as long and more, in ten calls at least. `wait_s` is what the others waited, `span_s` the time of all its calls.
 -- Only operations that end on all members together; root-based ones end early for some.

@@ -25,22 +25,31 @@ WHERE NOT contains(s.name, '.') AND (contains(l.name, '.') OR s.is_machine AND N
 GROUP BY l.name HAVING count(*) = 1;
 
 -- name: rename_events
+-- needs: short_names
 UPDATE events SET host = s.short FROM short_names s WHERE s.long = events.host;
 -- name: rename_facts
+-- needs: short_names
 UPDATE facts SET host = s.short FROM short_names s WHERE s.long = facts.host;
 -- name: rename_files
+-- needs: short_names
 UPDATE files SET host = s.short FROM short_names s WHERE s.long = files.host;
 -- name: rename_listed
+-- needs: short_names
 UPDATE listed_nodes SET host = s.short FROM short_names s WHERE s.long = listed_nodes.host;
 -- name: rename_gpus
+-- needs: short_names
 UPDATE stated_gpus SET host = s.short FROM short_names s WHERE s.long = stated_gpus.host;
 -- name: rename_nics
+-- needs: short_names
 UPDATE stated_nics SET host = s.short FROM short_names s WHERE s.long = stated_nics.host;
 -- name: rename_addresses
+-- needs: short_names
 UPDATE stated_addresses SET host = s.short FROM short_names s WHERE s.long = stated_addresses.host;
 -- name: rename_ends
+-- needs: short_names
 UPDATE ports SET host = s.short FROM short_names s WHERE s.long = ports.host;
 -- name: rename_switches
+-- needs: short_names
 UPDATE ports SET switch = s.short FROM short_names s WHERE s.long = ports.switch;
 
 -- name: printed_addresses
@@ -55,6 +64,7 @@ UNION ALL SELECT regexp_extract(message, 'localGid ::ffff:([0-9]+\.[0-9]+\.[0-9]
 UNION ALL SELECT address, host, ifname, false, false, file, line FROM stated_addresses WHERE host IS NOT NULL;
 
 -- name: pod_node
+-- needs: pod.node
 -- One row per other name of a node, which is that of a pod or of a container: the node. The latest assignment wins; `is_pod`: Kubernetes says so.
 CREATE TEMP TABLE pod_node AS
 SELECT pod, arg_max(host, (coalesce(ts, TIMESTAMP '1970-01-01'), file, line)) AS node, arg_max(file, (coalesce(ts, TIMESTAMP '1970-01-01'), file, line)) AS file,
@@ -62,10 +72,12 @@ SELECT pod, arg_max(host, (coalesce(ts, TIMESTAMP '1970-01-01'), file, line)) AS
 FROM facts WHERE fact = 'pod.node' AND pod IS NOT NULL AND host IS NOT NULL GROUP BY pod;
 
 -- name: full_names
+-- needs: short_names
 -- Rows of other tables may still carry the name with a domain.
 INSERT INTO pod_node SELECT long, short, NULL, NULL, NULL, false, 'name', 1.0 FROM short_names WHERE long NOT IN (SELECT pod FROM pod_node);
 
 -- name: containers
+-- needs: nccl.init_done | nccl.init_start | torch.elastic_failure | nccl.net | nccl.ib_device
 -- Names by which processes call their host and which no machine has: containers whose node no line states.
 CREATE TEMP TABLE containers AS
 SELECT DISTINCT host AS name FROM events
@@ -73,11 +85,13 @@ WHERE host IS NOT NULL AND (event IN ('nccl.init_done', 'nccl.init_start', 'torc
   AND host NOT IN (SELECT name FROM host_names WHERE is_machine) AND host NOT IN (SELECT pod FROM pod_node);
 
 -- name: processes
+-- needs: nccl.init_done | nccl.init_start
 -- One row per process and GPU as NCCL prints them.
 CREATE TEMP TABLE processes AS
 SELECT DISTINCT host, pid, pci, rank FROM events WHERE event IN ('nccl.init_done', 'nccl.init_start') AND host IS NOT NULL AND pci IS NOT NULL;
 
 -- name: container_votes
+-- needs: containers
 -- One row per hint that a container ran on a node. Strong ones name the same hardware, address or folder; weak ones are
 -- coincidences that count only where nothing else could be meant.
 CREATE TEMP TABLE container_votes AS
@@ -118,6 +132,7 @@ SELECT o.host, f.host, 'port event at the same time', 0.6, f.file, f.line FROM f
  AND abs(epoch_us(o.ts - f.ts)) <= 2000000;
 
 -- name: container_nodes
+-- needs: container_votes
 -- The node of a container by its strongest hints: named when these agree, and of coincidences only when neither side has another.
 INSERT INTO pod_node
 WITH best AS (SELECT container, max(confidence) AS confidence FROM container_votes GROUP BY container),
@@ -163,6 +178,7 @@ UNION ALL
 SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, 0, 1, NULL FROM "groups" WHERE rank IS NOT NULL GROUP BY rank, file;
 
 -- name: ranks
+-- needs: rank_claim
 -- CUDA's index stands in for NVML's only where no two processes of the host print the same one.
 INSERT INTO ranks
 WITH c AS (
@@ -178,6 +194,7 @@ FROM c LEFT JOIN pod_node p ON p.pod = c.host LEFT JOIN seen s ON s.host IS NOT 
 ORDER BY c.rank;
 
 -- name: transports
+-- needs: nccl.ib_device | nccl.net
 -- One row per node on which NCCL says what it sends by: InfiniBand verbs (or a plugin's fabric), or sockets alone.
 CREATE TEMP TABLE transports AS
 SELECT coalesce(p.node, e.host) AS host,
@@ -222,6 +239,7 @@ UNION ALL
 SELECT coalesce(p.node, s.host), s.dev, s.ifname, s.pci, s.network, s.guid, s.mac, s.gpu, s.file, s.line FROM stated_nics s LEFT JOIN pod_node p ON p.pod = s.host WHERE s.host IS NOT NULL;
 
 -- name: nic_pairs
+-- needs: nic_seen
 -- One row per node and pair of names that one line shows together (or that one name holds), where neither contradicts another line.
 CREATE TEMP TABLE nic_pairs AS
 WITH named AS (
@@ -233,12 +251,14 @@ SELECT host, name, min(pci) AS pci, CASE WHEN bool_or(basis = 'stated') THEN 'st
 FROM named WHERE name IS NOT NULL AND pci IS NOT NULL GROUP BY host, name HAVING count(DISTINCT pci) FILTER (basis = 'stated') <= 1 AND (bool_or(basis = 'stated') OR count(DISTINCT pci) = 1);
 
 -- name: stated_wins
+-- needs: nic_pairs
 -- Where a line states another address than the name holds, the line wins.
 UPDATE nic_pairs SET pci = s.pci FROM (
   SELECT host, name, min(pci) AS pci FROM (SELECT host, dev AS name, pci FROM nic_seen UNION ALL SELECT host, ifname, pci FROM nic_seen) WHERE name IS NOT NULL AND pci IS NOT NULL GROUP BY host, name HAVING count(DISTINCT pci) = 1
 ) s WHERE nic_pairs.basis = 'stated' AND s.host = nic_pairs.host AND s.name = nic_pairs.name;
 
 -- name: nic_netdev
+-- needs: nic_seen
 -- One row per node and network device: its HCA, by a line that names both, by one PCI address, or by one GUID.
 CREATE TEMP TABLE nic_netdev AS
 WITH both_names AS (
@@ -254,6 +274,7 @@ SELECT host, ifname, min(dev) AS dev, min(basis) AS basis, arg_min(file, (file, 
 FROM best WHERE weight = least GROUP BY host, ifname HAVING count(DISTINCT dev) = 1;
 
 -- name: nic_order
+-- needs: nic_pairs, ports
 -- HCAs and network devices that no line joins. The kernel numbers HCAs (`mlx5_0`, `mlx5_1`, …) in the order of their PCI
 -- addresses: where as many HCAs of one kind carry the collectives as devices with a PCI address hang on switches, they are paired in order.
 CREATE TEMP TABLE nic_order AS
@@ -274,6 +295,7 @@ SELECT p.* FROM pair p WHERE NOT EXISTS (FROM pair x JOIN nic_pairs k ON k.host 
   AND NOT EXISTS (FROM pair x JOIN nic_netdev k ON k.host = x.host AND k.ifname = x.ifname AND k.dev <> x.dev WHERE x.host = p.host);
 
 -- name: nics
+-- needs: nic_seen
 -- One row per NIC: the names of one device brought together. `basis` says how where no line states it.
 INSERT INTO nics
 WITH filled AS (
@@ -298,6 +320,7 @@ SELECT host, dev, arg_min(ifname, (file, line)) FILTER (ifname IS NOT NULL), arg
 FROM named GROUP BY host, dev, CASE WHEN dev IS NULL THEN coalesce(ifname, pci) END ORDER BY 1, 2, 3, 4;
 
 -- name: settings
+-- needs: nics, nccl.env
 -- NCCL_IB_HCA names the HCAs that collectives use (a beginning of their names, `=`: the whole name, `^`: all others) where no list of them is printed.
 UPDATE nics SET network = 'back' WHERE network = 'unknown' AND dev IS NOT NULL AND host NOT IN (SELECT host FROM nics WHERE network = 'back')
  AND EXISTS (FROM (SELECT coalesce(p.node, e.host) AS host, unnest(string_split(regexp_replace(e.value, '^=', ''), ',')) AS name, starts_with(e.value, '=') AS is_whole
@@ -305,11 +328,13 @@ UPDATE nics SET network = 'back' WHERE network = 'unknown' AND dev IS NOT NULL A
              WHERE x.host = nics.host AND x.name <> '' AND (nics.dev = split_part(x.name, ':', 1) OR NOT x.is_whole AND starts_with(nics.dev, split_part(x.name, ':', 1))));
 
 -- name: fabric
+-- needs: nics, ports
 -- Where no line of NCCL's tells, the HCAs on the InfiniBand fabric are those of the training network.
 UPDATE nics SET network = 'back' WHERE network = 'unknown' AND dev IS NOT NULL AND NOT EXISTS (FROM nics WHERE network = 'back')
  AND EXISTS (FROM ports p WHERE p.host = nics.host AND p.dev = nics.dev AND p.basis = 'ibnetdiscover');
 
 -- name: beside_the_fabric
+-- needs: nics, nccl.ib_device | ports
 -- Where the collectives go over InfiniBand, an Ethernet device carries something else.
 UPDATE nics SET network = 'front' WHERE network = 'unknown' AND regexp_matches(ifname, '^(en|eth|bond|p[0-9]+p)') AND host IN (
   SELECT host FROM (
@@ -318,12 +343,14 @@ UPDATE nics SET network = 'front' WHERE network = 'unknown' AND regexp_matches(i
   ) GROUP BY host HAVING bool_and(value = 'IB'));
 
 -- name: same_elsewhere
+-- needs: nics
 -- Where a node says nothing of its NICs, the names that have one use on all other nodes have it there, too.
 UPDATE nics SET network = x.network FROM (
   SELECT coalesce(dev, ifname) AS name, min(network) AS network FROM nics WHERE network <> 'unknown' GROUP BY 1 HAVING count(DISTINCT network) = 1 AND count(DISTINCT host) >= 2
 ) x WHERE nics.network = 'unknown' AND x.name = coalesce(nics.dev, nics.ifname) AND nics.host NOT IN (SELECT host FROM nics WHERE network = 'back');
 
 -- name: addresses
+-- needs: printed_addresses
 -- An address that two nodes call their own (a bridge's, say) is of neither.
 INSERT INTO addresses
 WITH claim AS (
@@ -340,6 +367,7 @@ LEFT JOIN nics n ON n.host = o.node AND coalesce(o.ifname, x.ifname) IN (n.ifnam
 GROUP BY o.address, o.host, coalesce(o.ifname, x.ifname), o.file, o.line ORDER BY o.address;
 
 -- name: gpus
+-- needs: ranks | stated_gpus | gpu.uuid
 -- One row per node and GPU, by PCI address: the rank that uses it, and what is stated about it. NVML's index comes from its own
 -- tools before it comes from NCCL; a row of theirs without an address is joined by UUID, else by index with their other rows of the host.
 INSERT INTO gpus
@@ -359,12 +387,14 @@ SELECT host, pci, arg_min(gpu, (weight, file, line)) FILTER (gpu IS NOT NULL), m
 FROM said WHERE pci IS NOT NULL GROUP BY host, pci ORDER BY host, pci;
 
 -- name: rank_gpus
+-- needs: stated_gpus
 -- The index that the node's own tools give a rank's GPU stands before the one that its process counted.
 UPDATE ranks SET gpu = g.gpu FROM (SELECT coalesce(p.node, s.host) AS host, s.pci, min(s.gpu) AS gpu FROM stated_gpus s LEFT JOIN pod_node p ON p.pod = s.host
   WHERE s.pci IS NOT NULL AND s.gpu IS NOT NULL GROUP BY 1, 2 HAVING count(DISTINCT s.gpu) = 1) g
 WHERE g.host = ranks.node AND g.pci = ranks.pci;
 
 -- name: cables
+-- needs: =switch
 -- Cables that a fabric manager names in its own messages: both ends in one line (`node-17 mlx5_0`).
 INSERT INTO ports
 SELECT host, port, split_part(peer, ' ', 1), nullif(split_part(peer, ' ', 2), ''), 'fabric manager', min(file), arg_min(line, (file, line))
@@ -373,6 +403,7 @@ FROM events e WHERE source = 'switch' AND host IS NOT NULL AND port IS NOT NULL 
 GROUP BY host, port, peer ORDER BY 1, 2, 3;
 
 -- name: descriptions
+-- needs: port.description
 -- Descriptions that a switch prints with its messages count where they begin with a machine's name (`node-17 mlx5_0`, `node-17:ens1f0`).
 INSERT INTO ports
 SELECT d.host, d.port, m.name, nullif(regexp_extract(d.peer, '^[^ :,;/]+[ :,;/_-]+([A-Za-z][A-Za-z0-9_.-]*[0-9])$', 1), ''), 'description', min(d.file), arg_min(d.line, (d.file, d.line))
@@ -381,12 +412,14 @@ JOIN host_names m ON m.is_machine AND (lower(m.name) = lower(d.peer) OR lower(m.
 WHERE d.port IS NOT NULL AND NOT EXISTS (FROM ports p WHERE p.switch = d.host AND same_port(p.port, d.port)) GROUP BY d.host, d.port, m.name, d.peer ORDER BY 1, 2, 3;
 
 -- name: one_cable
+-- needs: ports
 -- One row per switch port: what LLDP or the fabric itself sees before what somebody planned or wrote into a description.
 DELETE FROM ports WHERE rowid NOT IN (
   SELECT arg_min(rowid, (CASE basis WHEN 'lldp' THEN 0 WHEN 'ibnetdiscover' THEN 1 WHEN 'fabric manager' THEN 2 ELSE 3 END, file, line))
   FROM ports GROUP BY switch, port);
 
 -- name: job_lists
+-- needs: listed_nodes
 -- Nodes that the scheduler lists, of this job where it lists several: the one that ranks run on, else the one whose output is here.
 CREATE TEMP TABLE job_lists AS
 WITH jobs AS (
@@ -446,6 +479,7 @@ UPDATE events SET local_rank = try_cast(regexp_extract(file, 'attempt_[0-9]+/([0
 WHERE local_rank IS NULL AND regexp_matches(file, 'attempt_[0-9]+/[0-9]+/error\.json$');
 
 -- name: death_times
+-- needs: torch.elastic_failure
 -- A rank's traceback without a time of its own is dated by what its launcher says of that rank: closer than the line above.
 UPDATE events SET ts_aligned = d.ts FROM (
   SELECT rank, min(ts) AS ts FROM events WHERE event = 'torch.elastic_failure' AND rank IS NOT NULL AND ts IS NOT NULL AND event_id NOT IN (FROM borrowed) GROUP BY rank

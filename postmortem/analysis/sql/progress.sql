@@ -1,6 +1,7 @@
 -- The job's progress: attempts, steps, checkpoints. Input: events, facts, files.
 
 -- name: step_rows
+-- needs: train.step
 -- Step lines with the file's role: `job` files print the job's steps, `rank` files those of one rank.
 CREATE TEMP TABLE step_rows AS
 SELECT e.step, e.rank, coalesce(e.ts_aligned, e.ts) AS ts, e.ts_kind, e.step_time_ms, e.loss, e.grad_norm, e.data_time_ms, e.tokens_per_s, e.total_steps, e.file, e.line, e."offset",
@@ -9,12 +10,14 @@ SELECT e.step, e.rank, coalesce(e.ts_aligned, e.ts) AS ts, e.ts_kind, e.step_tim
 FROM events e WHERE e.event = 'train.step' AND e.step IS NOT NULL;
 
 -- name: first_steps
+-- needs: step_rows
 -- A bar and a step line in one line of the file: the bar's first rate is the plain duration of the run's first step (later ones are smoothed).
 UPDATE step_rows SET step_time_ms = b.step_time_ms FROM (
   SELECT file, line, any_value(step_time_ms) AS step_time_ms FROM step_rows WHERE is_bar AND step = 1 GROUP BY file, line HAVING count(*) = 1
 ) b WHERE b.file = step_rows.file AND b.line = step_rows.line AND NOT step_rows.is_bar AND step_rows.step_time_ms IS NULL;
 
 -- name: bars
+-- needs: step_rows
 -- A progress bar counts from where this run began and smooths its rate: beside the trainer's own step lines it is dropped when those are
 -- about as many, or when the two number differently (by more than the trainer's log interval).
 DELETE FROM step_rows WHERE is_bar AND file IN (
@@ -26,6 +29,7 @@ DELETE FROM step_rows WHERE is_bar AND file IN (
 );
 
 -- name: step_files
+-- needs: step_rows
 -- One row per file with step lines: how many steps, its span, and whether it is the best witness of its span: one whose lines
 -- have times of their own before one whose lines borrow them from the lines above.
 CREATE TEMP TABLE step_files AS
@@ -42,6 +46,7 @@ SELECT a.*, NOT EXISTS (
 FROM f a;
 
 -- name: main_steps
+-- needs: step_files
 -- One row per printed step of the job, in order; `attempt` rises when the step number falls back, and where a checkpoint was loaded
 -- between two step lines: a trainer does that when it begins, and one that was stopped just after a save goes on with the next step.
 CREATE TEMP TABLE main_steps AS
@@ -59,6 +64,7 @@ a AS (SELECT *, sum(falls) OVER (ORDER BY n) AS attempt FROM o)
 SELECT *, row_number() OVER (PARTITION BY attempt, step ORDER BY (step_time_ms IS NULL), n) AS again FROM a;
 
 -- name: steps
+-- needs: main_steps | step_rows
 INSERT INTO steps
 SELECT attempt, step, rank, ts, ts_kind, step_time_ms, loss, grad_norm, data_time_ms, tokens_per_s, total_steps, true, file, line
 FROM main_steps WHERE again = 1
@@ -69,6 +75,7 @@ FROM step_rows r JOIN step_files f USING (file) WHERE NOT f.is_main OR f.ranks >
 ORDER BY 1, 2, 3, 13, 14;
 
 -- name: checkpoint_rows
+-- needs: train.checkpoint_start | train.checkpoint_done | train.checkpoint_failed | train.checkpoint_loaded | checkpoint.deleted
 -- Checkpoint lines in the order of their files, with the last step printed before each; one that is loaded is of the attempt that follows.
 CREATE TEMP TABLE checkpoint_rows AS
 WITH c AS (
@@ -87,6 +94,7 @@ ASOF LEFT JOIN (SELECT ts, step, attempt FROM s WHERE ts IS NOT NULL) late ON la
 ASOF LEFT JOIN (SELECT ts, attempt FROM s WHERE ts IS NOT NULL) ahead ON ahead.ts >= c.ts;
 
 -- name: checkpoints
+-- needs: checkpoint_rows
 -- A done line without a step is of the save that was last begun in its file, else of the last step printed.
 INSERT INTO checkpoints
 WITH k AS (

@@ -1,6 +1,7 @@
 -- Since when a slow queue pair is slow. Input: qp_scaled, slow_qps.
 
 -- name: qp_onsets
+-- needs: slow_qps
 -- One row per slow queue pair whose share of slow requests rises for good (rule I9, on shares: a tail does not move the median): the split of its
 -- requests, ten on each side at least, with the largest rise in standard errors. Before it at most a quarter as many are slow as after it, and the rise is five standard
 -- errors. `at_s`: seconds from its first request; `ts` is null where the trace's clock has no date.

@@ -2,6 +2,7 @@
 -- Input: qp_samples, ranks, nics, ports, addresses, events, pod_node, process_devs. Output: the public table qp_windows, and temporary ones.
 
 -- name: qp_scaled
+-- needs: qp_samples
 -- One row per sample, as if all had the commonest size: latency over the median of its size, times that of the commonest. `win` is one of
 -- twenty parts of the time of its trace.
 CREATE TEMP TABLE qp_scaled AS
@@ -13,6 +14,7 @@ SELECT q.file, q.line, q.host, q.pid, q.rank, q.dev, q.qpn, q.peer, q.ts, q.t_us
 FROM qp_samples q JOIN mids m ON m.size IS NOT DISTINCT FROM q.size JOIN span s ON s.file = q.file CROSS JOIN usual u WHERE q.latency_us > 0;
 
 -- name: qp_places
+-- needs: qp_scaled
 -- One row per queue pair: the process that owns it, its NIC and port by name, the switch port behind it, and the far end: as measured, else
 -- the ranks that NCCL connected over that NIC (rule C5), if they are on one host.
 CREATE TEMP TABLE qp_places AS
@@ -45,6 +47,7 @@ SELECT t.file, t.dev, t.qpn, t.samples, t.host, t.node, t.pid, t.rank, t.gpu, t.
 FROM told t ORDER BY t.file, t.dev, t.qpn;
 
 -- name: qp_windows
+-- needs: qp_scaled
 -- One row per queue pair and window; flagged where its tail is beyond ten times the usual tail of its host's queue pairs and beyond 100 microseconds. On a host
 -- that is slow as a whole the usual tail is that of all hosts.
 INSERT INTO qp_windows
@@ -60,6 +63,7 @@ SELECT p.node, p.nic, p.qpn, p.rank, p.win, p.ts, p.size, p.n, p.p50_us, p.p99_u
 FROM placed p JOIN usual u ON u.node IS NOT DISTINCT FROM p.node CROSS JOIN all_of a ORDER BY p.file, p.nic, p.qpn, p.win;
 
 -- name: slow_qps
+-- needs: qp_windows
 -- One row per queue pair with three flagged windows or more: how slow, what it cost its requests, and the line of its first slow request.
 CREATE TEMP TABLE slow_qps AS
 WITH hit AS (SELECT file, dev AS nic, qpn, count(*) AS windows, min(win) AS first_win FROM qp_windows WHERE is_flagged GROUP BY file, dev, qpn HAVING count(*) >= 3),

@@ -2,6 +2,7 @@
 -- Input: steps, ranks, events.
 
 -- name: rank_ratio
+-- needs: steps
 -- One row per step and rank with a time of its own: its time over the median of all ranks of that step.
 CREATE TEMP TABLE rank_ratio AS
 WITH own AS (SELECT attempt, step, rank, min(step_time_ms) AS ms, min(ts) AS ts, min(file) AS file, min(line) AS line FROM steps WHERE rank IS NOT NULL AND step_time_ms > 0 GROUP BY attempt, step, rank),
@@ -10,6 +11,7 @@ SELECT o.attempt, o.step, o.rank, o.ts, o.ms / m.mid AS ratio, o.ms >= m.top AS 
 FROM own o JOIN med m USING (attempt, step);
 
 -- name: slow_ranks
+-- needs: rank_ratio
 -- Ranks slow to the end of the record (rule I2 over its last steps): ratio, since which step, how often beyond 5 %.
 CREATE TEMP TABLE slow_ranks AS
 WITH tail AS (
@@ -20,11 +22,13 @@ SELECT h.rank, h.ratio, h.z, h.steps, coalesce((SELECT max(step) FROM rank_ratio
 FROM hit h WHERE h.z > 3.5 OR (SELECT count(*) FROM hit) <= (SELECT count(*) FROM tail) * 0.5 ORDER BY h.rank;
 
 -- name: process_devs
+-- needs: nccl.ib_device
 -- The list of HCAs of each process in NCCL's own order: index in a trace -> device name.
 CREATE TEMP TABLE process_devs AS
 SELECT host, pid, row_number() OVER (PARTITION BY host, pid, line ORDER BY "offset", event_id) - 1 AS idx, dev, port, file, line FROM events WHERE event = 'nccl.ib_device' AND dev IS NOT NULL;
 
 -- name: watchdog_votes
+-- needs: torch.watchdog_timeout
 -- One row per rank of the first stuck collective: what it says it waits in (rule H3).
 CREATE TEMP TABLE watchdog_votes AS
 WITH w AS (
@@ -33,6 +37,7 @@ WITH w AS (
 ) SELECT * FROM w WHERE k = 1;
 
 -- name: collective_votes
+-- needs: collectives
 -- The same from flight-recorder entries: signature of every rank at the last sequence number that most ranks have.
 CREATE TEMP TABLE collective_votes AS
 WITH open AS (

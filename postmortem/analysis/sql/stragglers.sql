@@ -2,6 +2,7 @@
 -- Input: op_times.
 
 -- name: op_traces
+-- needs: op_times
 -- One row per file of operations and the trace it belongs to, named by its first file. Files are parts of one trace where no worker's
 -- step is in two of them and every worker keeps its place in the grid; else each file is a trace of its own.
 CREATE TEMP TABLE op_traces AS
@@ -11,6 +12,7 @@ clash AS (SELECT EXISTS (SELECT rank FROM cells GROUP BY rank, step HAVING count
 SELECT file, CASE WHEN is_clash THEN file ELSE min(file) OVER () END AS trace FROM (SELECT DISTINCT file FROM op_times) CROSS JOIN clash ORDER BY file;
 
 -- name: op_work
+-- needs: op_traces
 -- One row per trace, worker and step: seconds of its own work, waiting left out; `least_s` takes the shortest forward and backward pass of
 -- a microbatch, which unequal inputs do not stretch; `file` and `line` are its longest one. Workers whose stage is not known are
 -- comparable where no operation passes between stages.
@@ -25,6 +27,7 @@ SELECT trace, stage, max(dp_rank) AS dp_rank, rank, step, sum(sum_s) AS sum_s, s
 FROM own WHERE stage IS NOT NULL GROUP BY trace, stage, rank, step ORDER BY trace, stage, rank, step;
 
 -- name: op_waits
+-- needs: op_traces
 -- One row per trace, worker and step: seconds in collectives that all replicas of its stage end together; who comes last waits least (rule I4).
 CREATE TEMP TABLE op_waits AS
 SELECT trace, stage, rank, step, sum(duration_s) AS wait_s FROM op_times JOIN op_traces USING (file)
