@@ -11,6 +11,7 @@ A quoted output stands between two marks; the fenced block inside is replaced:
 
     python benchmarks/readme.py            rewrite what changed, print the names of changed files
     python benchmarks/readme.py --check    change nothing, exit 1 when something is out of date
+    python benchmarks/readme.py config     only the commands that hold this text
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ def pages() -> list[Path]:
     ]
 
 
-def refreshed(text: str, folder: Path) -> str:
-    """`text` with the output of every marked command as it is now; commands run in `folder` (see `prepare`)."""
+def refreshed(text: str, folder: Path, only: str = "") -> str:
+    """`text` with the output of every marked command (that holds `only`) as it is now; commands run in `folder` (see `prepare`)."""
 
     def again(match: re.Match[str]) -> str:
+        if only not in match["command"]:
+            return match[0]
         lines = _run(match["command"], folder).rstrip("\n").split("\n")
         if match["count"]:
             count = int(match["count"])
@@ -84,6 +87,7 @@ def _run(command: str, folder: Path) -> str:
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "LC_ALL": "C.UTF-8",
+        "POSTMORTEM_CONFIG": os.devnull,
     }
     done = subprocess.run(
         ["bash", "-c", command],
@@ -94,8 +98,8 @@ def _run(command: str, folder: Path) -> str:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    for report in folder.glob("*.html"):
-        report.unlink()
+    for written in (*folder.glob("*.html"), *folder.glob("*.toml")):
+        written.unlink()
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode:
         raise SystemExit(f"exit code {done.returncode}, nothing was changed: {command}\n{text}")
@@ -105,13 +109,14 @@ def _run(command: str, folder: Path) -> str:
 def main() -> int:
     """Exit code: 1 when --check found something out of date."""
     check = "--check" in sys.argv[1:]
+    only = next((one for one in sys.argv[1:] if one != "--check"), "")
     stale = []
     with tempfile.TemporaryDirectory(prefix="postmortem-readme-") as name:
         folder = Path(name)
         prepare(folder)
         for page in pages():
             old = page.read_text(encoding="utf-8")
-            new = refreshed(old, folder)
+            new = refreshed(old, folder, only)
             if new != old:
                 stale.append((page, new))
     for page, new in stale:

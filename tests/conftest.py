@@ -15,12 +15,18 @@ import pytest
 
 # As the command line does it, and before polars is imported: see postmortem.cli.main.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+os.environ["POSTMORTEM_CONFIG"] = os.devnull
 
 from postmortem.catalogue.definition import load_folders
 from postmortem.catalogue.matcher import Matcher
+from postmortem.cli.settings import BY_KEY
 
 if TYPE_CHECKING:
     from postmortem.incident import Incident
+
+# No settings of the machine that runs the tests.
+for _name in {f"POSTMORTEM_{key.replace('-', '_').upper()}" for key in BY_KEY} & set(os.environ):
+    del os.environ[_name]
 
 ROOT = Path(__file__).resolve().parent.parent
 Run = Callable[..., "Result"]

@@ -15,6 +15,7 @@ from postmortem.analysis.docs import FEATURE_WORDS, TIER_WORDS, causes_page
 from postmortem.analysis.signs import TIERS
 from postmortem.catalogue.definition import MESSAGE_KEYS, TYPES, load_folders
 from postmortem.cli import cli
+from postmortem.cli.settings import BY_KEY
 from postmortem.tables.docs import schema_page
 from postmortem.tables.formats import formats_page
 
@@ -50,13 +51,15 @@ OPTIONS = [pytest.param(words, o, id=f"{words} {o.opts[-1]}") for words, o in _o
 def test_every_command_has_help_and_is_shown_in_readme(words: str) -> None:
     assert COMMANDS[words].help
     if not isinstance(COMMANDS[words], click.Group):
-        assert re.search(rf"^\$ (?:.*\| )?{words}\b", README, re.MULTILINE), f"no output of {words} in README.md"
+        assert re.search(rf"^\$ (?:.*[|;] )?(?:[A-Z_]+=\S+ )*{words}\b", README, re.MULTILINE), (
+            f"no output of {words} in README.md"
+        )
 
 
 @pytest.mark.parametrize(("words", "option"), OPTIONS)
 def test_every_option_has_help_and_is_in_readme(words: str, option: click.Option) -> None:
     assert option.help
-    for name in option.opts:
+    for name in (*option.opts, *option.secondary_opts):
         assert f"`{name}" in README, f"README.md does not mention {name} of {words}"
 
 
@@ -66,6 +69,12 @@ def test_help_texts_are_current(words: str) -> None:
     wanted = "\n".join(line.rstrip() for line in done.stdout.splitlines())
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert f"$ {words} --help\n{wanted}\n```" in page, "run python benchmarks/readme.py"
+
+
+def test_every_setting_is_documented() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for key, setting in BY_KEY.items():
+        assert re.search(rf"^\| `{key}` \| [^|]+ \| `{setting.envvar}`", page, re.MULTILINE), key
 
 
 def test_schema_page_is_current() -> None:

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from postmortem import __version__
+from postmortem.cli.examples import examples
 from postmortem.errors import PostmortemError
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
@@ -20,7 +21,7 @@ class _Verbs(click.Group):
     """Loads a verb's module only when it is asked for, so that --help stays cheap."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["analyze", "query", "shell", "export", "explain", "formats"]
+        return ["analyze", "query", "shell", "export", "explain", "formats", "config", "completion"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -32,7 +33,15 @@ class _Verbs(click.Group):
         return command
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=examples(
+        "postmortem analyze logs/",
+        "postmortem explain xid 79",
+        "postmortem COMMAND --help",
+    ),
+)
 @click.version_option(__version__, prog_name="postmortem")
 def cli() -> None:
     """What killed the training job: reads the logs it left behind.

@@ -6,16 +6,28 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from postmortem import __version__, outputs
 from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.examples import examples
 from postmortem.cli.progress import progress
+from postmortem.cli.settings import Values, outside, settings
 from postmortem.errors import UsageError
 
 
-@click.command("analyze")
+@click.command(
+    "analyze",
+    epilog=examples(
+        "postmortem analyze logs/",
+        "postmortem analyze node-07.log.gz switches.tar.zst -o night.html --db night.duckdb",
+        "postmortem analyze --markdown ticket.md --gpu-hour-price 2.5 job.tar.gz",
+        "postmortem analyze --format json --fail-on unknown logs/ | jq .verdict",
+        "postmortem analyze --redact -o to-send.html logs/",
+    ),
+)
 @click.argument("bundle", nargs=-1, required=True, type=BUNDLE)
 @click.option(
     "-o",
@@ -35,55 +47,9 @@ from postmortem.errors import UsageError
     help="What stdout gets; json writes no file unless asked.",
 )
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
-@click.option(
-    "--parsers",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folder of your own format definitions; may be given again.",
-)
-@click.option(
-    "--template",
-    type=click.Path(path_type=Path),
-    help="Folder with head.html and style.css of your own for the HTML report.",
-)
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes; default: one per processor.")
-@click.option("--scheduler", metavar="ADDRESS", help="Parse on a Dask cluster: tcp://head:8786, or its scheduler file.")
-@click.option(
-    "--spool",
-    metavar="PLACE",
-    help="Folder or URL for rows between parsing and analysis, seen by all workers; emptied at the end.",
-)
-@click.option(
-    "--gpu-hour-price", type=click.FloatRange(min=0), help="Price of a GPU-hour; without it no money is printed."
-)
-@click.option(
-    "--mtbf-hours",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Mean time between failures of such jobs, for the advice on checkpoints.",
-)
-@click.option("--energy", is_flag=True, help="Print the energy of what was lost, too (needs readings or --gpu-watts).")
-@click.option(
-    "--gpu-watts",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Power of a busy GPU, where the bundle has no readings; asks for --energy.",
-)
-@click.option(
-    "--pue",
-    type=click.FloatRange(min=1),
-    default=1.0,
-    show_default=True,
-    help="Power usage effectiveness, for --energy.",
-)
-@click.option("--redact", is_flag=True, help="Mask hosts, addresses, users, paths, mails and secrets in every output.")
+@settings()
 @click.option(
     "--redact-map", type=click.Path(path_type=Path), help="With --redact: write which name got which mask (JSON)."
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Bound on unpacking a file: size=200G, ratio=1000, members=1M, depth=6, zip=4G (a zip in an archive); may be given again.",
 )
 @click.option("--fail-on", type=click.Choice(["unknown"]), help="Exit 1 when the cause is not established.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
@@ -94,57 +60,30 @@ def command(
     markdown: Path | None,
     form: str,
     force: bool,
-    parsers: tuple[Path, ...],
-    template: Path | None,
-    workers: int | None,
-    scheduler: str | None,
-    spool: str | None,
-    gpu_hour_price: float | None,
-    mtbf_hours: float | None,
-    energy: bool,
-    gpu_watts: float | None,
-    pue: float,
-    redact: bool,
     redact_map: Path | None,
-    limits: tuple[str, ...],
     fail_on: str | None,
     quiet: bool,
+    **rest: Any,
 ) -> int:
     """Say what killed the job whose logs are in BUNDLE: folder, files, archive or URL.
 
     \b
     Exit codes: 0 analysed, 1 with --fail-on, 2 wrong use, 3 nothing readable, 130 interrupted.
     """
-    if redact_map is not None and not redact:
+    values = Values(**rest)
+    outside(bundle)
+    if redact_map is not None and not values.redact:
         raise UsageError("--redact-map needs --redact: without masks there is no map")
     for wanted in (html, db, markdown, redact_map):
         if wanted is not None:
             outputs.explicit(wanted, force)
-    from postmortem.analysis.bill import Asked
-    from postmortem.bundle.limits import Limits, raised
     from postmortem.cli.writing import Written
-    from postmortem.incident import Options, bundle_name, open_incident
+    from postmortem.incident import bundle_name, open_incident
     from postmortem.report import document, terminal
     from postmortem.report.html import Brand, brand
 
-    company = Brand() if template is None else brand(template)
-    asked = Asked(
-        mtbf_s=mtbf_hours * 3600 if mtbf_hours is not None else None,
-        wants_energy=energy or gpu_watts is not None,
-        watts=gpu_watts,
-        pue=pue,
-    )
-    options = Options(
-        parsers=parsers,
-        workers=workers,
-        scheduler=scheduler,
-        spool=spool,
-        price=gpu_hour_price,
-        asked=asked,
-        context=form == "text" or html is not None or db is not None,
-        limits=raised(Limits(), limits),
-        redact=redact,
-    )
+    company = Brand() if values.template is None else brand(values.template)
+    options = values.options(context=form == "text" or html is not None or db is not None)
     with open_incident(bundle, options, with_file=db is not None, progress=progress(quiet)) as incident:
         analysis, is_readable = incident.analysis, incident.is_readable
         if form == "text" and html is None and is_readable:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     _Type = click.ParamType[Path | str]
 else:
     _Type = click.ParamType  # takes no parameter in older versions
@@ -20,6 +22,12 @@ class BundlePath(_Type):
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
         return value if isinstance(value, str) and "://" in value and not Path(value).exists() else Path(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Shells complete paths themselves."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
 
 
 BUNDLE = BundlePath()

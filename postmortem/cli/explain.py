@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from postmortem.cli.examples import examples
+from postmortem.cli.forms import text_or_json
+
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from postmortem.analysis.explain import Explanation
 
 KINDS = ("xid", "sxid", "status", "vendor", "async", "exit", "nccl", "cause", "event", "line")
@@ -16,17 +21,32 @@ KINDS = ("xid", "sxid", "status", "vendor", "async", "exit", "nccl", "cause", "e
 WIDTH = 98
 
 
-@click.command("explain", context_settings={"ignore_unknown_options": True})
-@click.argument("kind", type=click.Choice(KINDS))
-@click.argument("value", required=False)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How it is printed.",
+def _values(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The codes or names of the kind at hand, with their meaning."""
+    from click.shell_completion import CompletionItem
+
+    from postmortem.analysis.explain import CODE_ROWS, listed, numbers
+
+    kind = ctx.params.get("kind", "line")
+    rows = listed(kind) if kind in KINDS and kind != "line" else []
+    if kind in CODE_ROWS:  # listed as ranges
+        rows = [(str(number), meaning) for text, meaning in rows for number in numbers(text)]
+    return [CompletionItem(value, help=meaning or None) for value, meaning in rows if value.startswith(incomplete)]
+
+
+@click.command(
+    "explain",
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples(
+        "postmortem explain xid 79",
+        "postmortem explain exit -9",
+        "postmortem explain cause",
+        "postmortem explain line 'NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.'",
+    ),
 )
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("value", required=False, shell_complete=_values)
+@text_or_json
 def command(kind: str, value: str | None, form: str) -> None:
     """Say what a code of a log means, which causes it speaks for and what to do.
 

@@ -8,24 +8,27 @@ import click
 
 from postmortem import outputs
 from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.examples import examples
 from postmortem.cli.opening import database
+from postmortem.cli.settings import settings
 from postmortem.errors import UsageError
 
 MEMORY = "1GB"
 
 
-@click.command("export")
+@click.command(
+    "export",
+    epilog=examples(
+        "postmortem export --perfetto job.pftrace.gz logs/",
+        "postmortem export --parquet tables --csv sheets night.duckdb",
+    ),
+)
 @click.argument("bundle_or_db", type=BUNDLE)
 @click.option("--perfetto", type=click.Path(path_type=Path), help="A trace for ui.perfetto.dev; FILE.gz is compressed.")
 @click.option("--parquet", type=click.Path(path_type=Path), help="Folder that gets every table as a Parquet file.")
 @click.option("--csv", "text", type=click.Path(path_type=Path), help="Folder that gets every table as a CSV file.")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
-@click.option(
-    "--parsers",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folder of your own format definitions; may be given again.",
-)
+@settings("parsers")
 def command(
     bundle_or_db: Path | str,
     perfetto: Path | None,

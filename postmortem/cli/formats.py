@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from postmortem.cli.examples import examples
+from postmortem.cli.settings import settings
 from postmortem.errors import DefinitionError, UsageError
 
 
-@click.group("formats")
+@click.group("formats", epilog=examples("postmortem formats list --event gpu.xid"))
 def command() -> None:
     """The log formats that are recognised: list them, check definitions of yours, try them on a file."""
 
@@ -20,8 +22,8 @@ def _folders(parsers: tuple[Path, ...]) -> list[Path]:
     return [data_folder("parsers"), *parsers]
 
 
-@command.command("list")
-@click.option("--parsers", multiple=True, type=click.Path(path_type=Path), help="Folder of your own definitions.")
+@command.command("list", epilog=examples("postmortem formats list | grep -i lustre"))
+@settings("parsers")
 @click.option("--event", help="Only this event.")
 def list_formats(parsers: tuple[Path, ...], event: str | None) -> None:
     """Print every message and file format: source, event, severity, where defined, a text it holds, who prints it, reference."""
@@ -39,7 +41,7 @@ def list_formats(parsers: tuple[Path, ...], event: str | None) -> None:
     click.echo(f"{len(rows) - files} messages, {samples} samples, {files} file formats", err=True)
 
 
-@command.command("lint")
+@command.command("lint", epilog=examples("postmortem formats lint my-formats/"))
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 def lint_formats(folder: Path | None) -> int:
     """Check definitions: keys, patterns, and that every sample gives its own events and no other (default: ours)."""
@@ -84,7 +86,7 @@ def _of_ours(path: Path) -> str | None:
     return "" if name == "." else f"{name}/"
 
 
-@command.command("try")
+@command.command("try", epilog=examples("postmortem formats try my-formats/cooler.toml logs/bmc.log"))
 @click.argument("definition", type=click.Path(path_type=Path))
 @click.argument("log", type=click.Path(path_type=Path))
 def try_format(definition: Path, log: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,10 +31,10 @@ def connection(path: Path, allow_files: bool) -> Iterator[duckdb.DuckDBPyConnect
 
 
 @contextmanager
-def database(path: Path | str, parsers: tuple[Path, ...] = ()) -> Iterator[Path]:
+def database(path: Path | str, parsers: tuple[Path, ...]) -> Iterator[Path]:
     """Path of a database with the incident's tables; a bundle's lives in a temporary folder until the block ends.
 
-    Raises UsageError for a path that does not exist, NothingReadableError for a bundle without a known line.
+    A bundle is analysed with `parsers` and what environment and config file say. Raises UsageError for a path that does not exist, NothingReadableError for a bundle without a known line.
     """
     if isinstance(path, Path) and not path.exists():
         raise UsageError(f"{path} does not exist: give a bundle or the file that analyze --db wrote")
@@ -43,11 +44,14 @@ def database(path: Path | str, parsers: tuple[Path, ...] = ()) -> Iterator[Path]
         yield path
         return
     from postmortem.bundle.remote import shown
-    from postmortem.incident import Options, open_incident
+    from postmortem.cli.settings import outside, standing
+    from postmortem.incident import open_incident
 
+    outside([path])
+    options = replace(standing(), parsers=parsers).options(context=False)
     with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
         target = Path(folder) / "incident.duckdb"
-        with open_incident([path], Options(parsers=parsers, context=False), with_file=True) as incident:
+        with open_incident([path], options, with_file=True) as incident:
             if not incident.is_readable:
                 raise NothingReadableError(
                     f"nothing recognised in {shown(str(path))}: no line of it is of a known format"
@@ -55,4 +59,8 @@ def database(path: Path | str, parsers: tuple[Path, ...] = ()) -> Iterator[Path]
             incident.con.close()
             assert incident.db_path is not None
             shutil.move(incident.db_path, target)
+            if incident.masks is not None:
+                from postmortem.redaction import check_database
+
+                check_database(target, incident.masks)
         yield target

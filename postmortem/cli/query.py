@@ -14,7 +14,9 @@ import click
 
 from postmortem import outputs
 from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.examples import examples
 from postmortem.cli.opening import ALLOW_FILES, connection, database
+from postmortem.cli.settings import settings
 from postmortem.errors import UsageError
 from postmortem.report.figures import ascii_escaped, visible
 
@@ -24,9 +26,17 @@ if TYPE_CHECKING:
 MAX_CELL = 80
 
 
-@click.command("query")
+@click.command(
+    "query",
+    epilog=examples(
+        "postmortem query night.duckdb \"SELECT ts, host, event FROM events WHERE severity = 'fatal' ORDER BY ts\"",
+        "postmortem query --file steps.sql --format csv -o steps.csv logs/",
+        'echo "FROM evidence(1)" | postmortem query night.duckdb -',
+    ),
+)
 @click.argument("db_or_bundle", type=BUNDLE)
-@click.argument("sql")
+@click.argument("sql", required=False)
+@click.option("-f", "--file", "source", type=click.Path(path_type=Path), help="Read the SQL from this file.")
 @click.option(
     "--format",
     "form",
@@ -40,19 +50,32 @@ MAX_CELL = 80
 )
 @click.option("--force", is_flag=True, help="Replace the output when it exists.")
 @click.option("--allow-files", is_flag=True, help=ALLOW_FILES)
-def command(db_or_bundle: Path | str, sql: str, form: str, target: Path | None, force: bool, allow_files: bool) -> None:
+@settings("parsers")
+def command(
+    db_or_bundle: Path | str,
+    sql: str | None,
+    source: Path | None,
+    form: str,
+    target: Path | None,
+    force: bool,
+    allow_files: bool,
+    parsers: tuple[Path, ...],
+) -> None:
     """Run SQL on an incident: DB_OR_BUNDLE is a file that `analyze --db` wrote, or a bundle.
 
-    The database is opened read-only; SQL reaches no other file and no network. `-` as SQL reads the statement from stdin.
+    The SQL is an argument, a file (-f FILE) or, with `-`, what stdin gives; of several statements the last one's rows are
+    printed. The database is opened read-only; SQL reaches no other file and no network.
     """
+    if (sql is None) == (source is None):
+        raise click.UsageError("give the SQL: as an argument, as a file with -f FILE, or as - to read it from stdin")
     if target is not None:
         outputs.explicit(target, force)
     if form == "parquet" and target is None:
         raise UsageError("parquet is no text: name a file with -o FILE")
-    text = sys.stdin.read() if sql == "-" else sql
+    text = _statement(sql, source)
     import duckdb
 
-    with database(db_or_bundle) as path, connection(path, allow_files) as con:
+    with database(db_or_bundle, parsers) as path, connection(path, allow_files) as con:
         try:
             if form == "parquet" and target is not None:
                 _parquet(con, text, target)
@@ -72,6 +95,19 @@ def command(db_or_bundle: Path | str, sql: str, form: str, target: Path | None, 
         click.echo(
             "\n".join(map(visible, text.split("\n"))) if form == "csv" and sys.stdout.isatty() else text, nl=False
         )
+
+
+def _statement(sql: str | None, source: Path | None) -> str:
+    """The SQL itself; `-` is stdin."""
+    if source is None and sql is not None and sql != "-":
+        return sql
+    if source is None or str(source) == "-":
+        return sys.stdin.read()
+    try:
+        return source.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise UsageError(f"{source} can't be read: {why}") from error
 
 
 def _parquet(con: duckdb.DuckDBPyConnection, sql: str, target: Path) -> None:

@@ -17,7 +17,9 @@ from pathlib import Path
 import click
 
 from postmortem.cli.bundles import BUNDLE
+from postmortem.cli.examples import examples
 from postmortem.cli.opening import ALLOW_FILES, connection, database
+from postmortem.cli.settings import settings
 
 BANNER = """\
 Tables: {tables}
@@ -39,16 +41,17 @@ ORDER BY kind, name"""
 """What `.tables` prints."""
 
 
-@click.command("shell")
+@click.command("shell", epilog=examples("postmortem shell night.duckdb", "postmortem shell --plain logs/"))
 @click.argument("bundle_or_db", type=BUNDLE)
 @click.option("--plain", is_flag=True, help="Use the small built-in prompt even if the DuckDB client is installed.")
 @click.option("--allow-files", is_flag=True, help=ALLOW_FILES)
-def command(bundle_or_db: Path | str, plain: bool, allow_files: bool) -> int:
+@settings("parsers")
+def command(bundle_or_db: Path | str, plain: bool, allow_files: bool, parsers: tuple[Path, ...]) -> int:
     """Open a DuckDB shell on BUNDLE_OR_DB: a bundle is analysed first, a database is opened read-only.
 
     Statements reach no other file and no network.
     """
-    with database(bundle_or_db) as path:
+    with database(bundle_or_db, parsers) as path:
         click.echo(BANNER.format(tables=", ".join(_tables(path))), err=True)
         client = None if plain else client_path()
         if client:

@@ -85,6 +85,20 @@ def test_statement_from_stdin_and_output_to_a_file(postmortem: Run, database: Pa
     assert target.read_text() == "one\n1\n"
 
 
+def test_statements_from_a_file(postmortem: Run, database: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.sql"
+    path.write_text("\ufeff-- two statements, rows of the last\nSELECT 1 AS one;\nSELECT 2 AS two;\n")
+    for option in ("-f", "--file"):
+        assert good(postmortem("query", database, option, path, "--format", "csv")) == "two\n2\n"
+    assert good(postmortem("query", database, "-f", "-", "--format", "csv", stdin="SELECT 3 AS t")) == "t\n3\n"
+    path.write_bytes(b"SELECT '\xff'")
+    for wrong, why in ((path, "no UTF-8"), (tmp_path / "absent.sql", "No such file"), (tmp_path, "Is a directory")):
+        result = postmortem("query", database, "-f", wrong)
+        assert (result.returncode, len(result.stderr.splitlines()), why in result.stderr) == (2, 1, True)
+    assert postmortem("query", database, "SELECT 1", "-f", path).returncode == 2
+    assert postmortem("query", database).returncode == 2
+
+
 @pytest.mark.parametrize(
     "sql",
     [
