@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from postmortem.errors import DefinitionError, NothingReadableError, PostmortemError, UsageError
+from postmortem.errors import DefinitionError, NothingReadableError, PostmortemError, RedactionError, UsageError
 
 if TYPE_CHECKING:
     from postmortem.api import Incident, analyze, open_incident
@@ -18,6 +18,7 @@ __all__ = [
     "Incident",
     "NothingReadableError",
     "PostmortemError",
+    "RedactionError",
     "UsageError",
     "analyze",
     "open_incident",

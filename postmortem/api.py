@@ -10,6 +10,7 @@ Everything that is raised on purpose is a PostmortemError. An incident can be re
 from __future__ import annotations
 
 import html
+import math
 import os
 import re
 import shutil
@@ -28,9 +29,11 @@ import duckdb
 from postmortem import outputs
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss, Survived, Verdict
 from postmortem.analysis.stored import load
+from postmortem.bundle.limits import Limits, raised
 from postmortem.errors import NothingReadableError, UsageError
-from postmortem.incident import Options
+from postmortem.incident import Options, asked
 from postmortem.incident import open_incident as analyse_bundle
+from postmortem.redaction import check_database
 from postmortem.tables.store import attached, is_database
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 Source = str | os.PathLike[str]
 Progress = Callable[[int, int, int], None]
 SHOWN = 5
+TINY = math.ulp(0.0)
+"""The least number above 0."""
 MEMORY = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B", re.IGNORECASE)
 
 
@@ -46,25 +51,58 @@ def analyze(
     *bundle: Source,
     parsers: Iterable[Source] = (),
     workers: int | None = None,
+    scheduler: str | None = None,
+    spool: str | None = None,
     gpu_hour_price: float | None = None,
+    mtbf_hours: float | None = None,
+    energy: bool = False,
+    gpu_watts: float | None = None,
+    pue: float = 1.0,
+    redact: bool = False,
+    limits: Mapping[str, int | str] | None = None,
     memory_limit: str = "1GB",
     progress: Progress | None = None,
 ) -> Incident:
     """Analyse a bundle: a folder, files or an archive; several are one bundle, a string may be a URL.
 
     `parsers`: folders of your own definitions. `workers`: processes that parse, one per processor by default (a bundle below some 50 MB is
-    parsed in this one). `memory_limit` is that of the SQL part, such as `500MB`. `progress` is called with (bytes done, bytes in all,
-    members done). The bundle is not changed; tables lie in a temporary folder until the incident is closed or forgotten.
+    parsed in this one). `scheduler`: address of a Dask cluster that parses, `spool`: a folder or URL that its workers see. `mtbf_hours`: mean time
+    between failures, for the advice on checkpoints; `energy`: state it, too, from readings or from `gpu_watts` (watts of a busy GPU, which asks for
+    it) times `pue`. `redact`: names of hosts, users, addresses, paths and secrets are masked in all that the incident gives. `limits`: bounds on
+    unpacking, such as `{"size": "500G", "depth": 8}`. `memory_limit` is that of the SQL part, such as `500MB`. `progress` is called with (bytes
+    done, bytes in all, members done). The bundle is not changed; tables lie in a temporary folder until the incident is closed or forgotten.
+    Neither config file nor environment is read.
 
-    Raises UsageError (a path that does not exist, a wrong option), DefinitionError (a wrong definition of yours) and NothingReadableError
-    (nothing of the bundle was recognised); odd data raises nothing.
+    Raises UsageError (a path that does not exist, a wrong option, a cluster or store that does not answer), DefinitionError (a wrong definition of
+    yours), RedactionError (a name was left after masking) and NothingReadableError (nothing of the bundle was recognised); odd data raises nothing.
     """
     if not bundle:
         raise UsageError("no bundle is named: give a folder, files or an archive")
     if not MEMORY.fullmatch(memory_limit):
         raise UsageError(f"{memory_limit!r} is no memory_limit: give a size such as 500MB or 2GB")
     paths = [_source(one) for one in bundle]
-    options = Options(tuple(Path(one) for one in parsers), workers, gpu_hour_price, memory_limit=memory_limit)
+    for name, value, least in (
+        ("gpu_hour_price", gpu_hour_price, 0),
+        ("mtbf_hours", mtbf_hours, TINY),
+        ("gpu_watts", gpu_watts, TINY),
+        ("pue", pue, 1),
+        ("workers", workers, 1),
+    ):
+        if value is not None and not least <= value < math.inf:
+            raise UsageError(
+                f"{value!r} is no {name}: give a number {'above 0' if least == TINY else f'from {least} on'}"
+            )
+    options = Options(
+        parsers=tuple(Path(one) for one in parsers),
+        workers=workers,
+        price=gpu_hour_price,
+        asked=asked(mtbf_hours, energy, gpu_watts, pue),
+        memory_limit=memory_limit,
+        scheduler=scheduler,
+        spool=spool,
+        limits=raised(Limits(), [f"{name}={value}" for name, value in (limits or {}).items()]),
+        redact=redact,
+    )
     folder = Path(tempfile.mkdtemp(prefix="postmortem-"))
     try:
         try:
@@ -76,6 +114,8 @@ def analyze(
                 assert made.db_path is not None
                 target = folder / "incident.duckdb"
                 shutil.move(made.db_path, target)
+                if made.masks is not None:
+                    check_database(target, made.masks)
         except BrokenProcessPool as error:
             raise UsageError(
                 "a worker process ended: memory ran out, or the script has no `if __name__ == '__main__':` (give workers=1)"

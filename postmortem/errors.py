@@ -21,6 +21,10 @@ class DefinitionError(PostmortemError):
     """A file of parsers/ is wrong: names the file, the message and the key."""
 
 
+class RedactionError(PostmortemError):
+    """A name was found in an output that was to have none."""
+
+
 class NothingReadableError(PostmortemError):
     """No member of the bundle could be read or recognised."""
 

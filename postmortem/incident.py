@@ -47,6 +47,12 @@ class Options:
     """Mask hosts, addresses, users, paths, mails and tokens in the answer and in all tables."""
 
 
+def asked(mtbf_hours: float | None, energy: bool, gpu_watts: float | None, pue: float) -> Asked:
+    """What the user gave for the bill; the power of a GPU asks for its energy."""
+    mtbf_s = None if mtbf_hours is None else mtbf_hours * 3600
+    return Asked(mtbf_s=mtbf_s, wants_energy=energy or gpu_watts is not None, watts=gpu_watts, pue=pue)
+
+
 @dataclass(slots=True)
 class Incident:
     """An analysed bundle: the answer and a connection to its tables; a context manager."""

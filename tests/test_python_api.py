@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -164,6 +165,48 @@ def test_what_can_not_be_analysed(tmp_path: Path, log: Path) -> None:
         postmortem.analyze(log, parsers=[tmp_path / "mine"])
     assert issubclass(postmortem.PostmortemError, Exception)
     assert {UsageError, NothingReadableError, DefinitionError} <= set(PostmortemError.__subclasses__())
+
+
+def test_the_options_of_the_command_line(log: Path, tmp_path: Path) -> None:
+    with postmortem.analyze(
+        ROOT / "sample_logs" / "gpu-off-the-bus" / "bundle",
+        workers=1,
+        gpu_hour_price=2.5,
+        mtbf_hours=30,
+        gpu_watts=600,
+        pue=1.2,
+        redact=True,
+        limits={"depth": 8, "size": "500G"},
+    ) as masked:
+        loss = masked.loss
+        assert loss.cost is not None
+        assert loss.gpu_hours is not None
+        assert loss.energy_kwh is not None
+        assert loss.advice is not None
+        assert loss.cost.best == pytest.approx(2.5 * loss.gpu_hours.best)
+        assert loss.advice.mtbf_s.best == 30 * 3600
+        assert loss.energy_kwh.hi <= loss.gpu_hours.hi * 0.6 * 1.2 + 1e-9
+        assert masked.verdict.cause == "pcie_drop"
+        host = masked.verdict.culprit.host
+        assert host is not None
+        assert host.startswith("host-")
+        for text in (masked.markdown(), str(masked.document), masked.report(tmp_path / "r.html").read_text()):
+            assert "node-12" not in text
+            assert host in text
+        assert "node-12" not in str(masked.table("events").rows())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gpu_hour_price": -1}, {"gpu_hour_price": float("nan")}, {"mtbf_hours": 0}, {"gpu_watts": 0}, {"pue": 0.9}, {"workers": 0},
+        {"limits": {"sizes": 1}}, {"limits": {"depth": "many"}}, {"scheduler": "tcp://127.0.0.1:1"},
+    ],
+)  # fmt: skip
+def test_wrong_options_are_one_sentence(log: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        postmortem.analyze(log, **{"workers": 1, **options})
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_nothing_is_left_behind(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,23 +163,16 @@ class Values:
 
     def options(self, *, context: bool) -> Options:
         """How to analyse. `context`: evidence gets its neighbouring lines. Raises UsageError for a limit that is none."""
-        from postmortem.analysis.bill import Asked
         from postmortem.bundle.limits import Limits, raised
-        from postmortem.incident import Options
+        from postmortem.incident import Options, asked
 
-        asked = Asked(
-            mtbf_s=self.mtbf_hours * 3600 if self.mtbf_hours is not None else None,
-            wants_energy=self.energy or self.gpu_watts is not None,
-            watts=self.gpu_watts,
-            pue=self.pue,
-        )
         return Options(
             parsers=self.parsers,
             workers=self.workers,
             scheduler=self.scheduler,
             spool=self.spool,
             price=self.gpu_hour_price,
-            asked=asked,
+            asked=asked(self.mtbf_hours, self.energy, self.gpu_watts, self.pue),
             context=context,
             limits=raised(Limits(), self.limit),
             redact=self.redact,

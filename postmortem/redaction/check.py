@@ -12,15 +12,11 @@ from typing import Any, Final
 import duckdb
 import polars as pl
 
-from postmortem.errors import PostmortemError
+from postmortem.errors import RedactionError
 from postmortem.redaction.masks import Masks
 from postmortem.schema import TABLES
 
 _GEOMETRY: Final = frozenset("d points transform viewbox style class x y cx cy x1 x2 y1 y2 width height rx r".split())
-
-
-class RedactionError(PostmortemError):
-    """A name was found in an output that was to have none."""
 
 
 def check_html(page: str, masks: Masks, what: str) -> None:
