@@ -167,8 +167,8 @@ class Picture:
         return self._wanted[key]
 
 
-def judge(picture: Picture, *, is_confirmed: bool = False) -> Found:
-    """The ranks that a stuck job waits for in the end; nobody where all that is open has been joined by all."""
+def shown_guilty(picture: Picture, *, is_confirmed: bool = False) -> Found:
+    """The ranks with a dump that a stuck job waits for in the end; nobody where all that is open has been joined by all."""
     found = Found()
     lags = picture.lagging(is_confirmed)
     edges, missing = _edges(picture, lags)
@@ -180,11 +180,6 @@ def judge(picture: Picture, *, is_confirmed: bool = False) -> Found:
             found.guilty[ranks[0]] = ("lags", *lags[ranks[0]])
         elif ranks and picture.is_idle(ranks[0]) and ranks[0] in missing:
             found.guilty[ranks[0]] = ("missing", *missing[ranks[0]])
-    if found.guilty:
-        found.guilty.update(_unlike_siblings(picture, frozenset(found.guilty)))
-        return found
-    found.guilty.update(_by_absence(picture))
-    found.by_absence = bool(found.guilty)
     return found
 
 
@@ -271,88 +266,3 @@ def _in_cycle(picture: Picture, part: list[int]) -> dict[int, tuple[Verdict, str
             for m in late:
                 out.setdefault(m, ("missing", wait.pg, wait.seq))
     return out
-
-
-def _by_absence(picture: Picture) -> dict[int, tuple[Verdict, str, int]]:
-    """Ranks without a dump for whom the others wait first of all: in a collective that all others have joined, else in a transfer.
-
-    A group of the same kind that stands at the same place, all its members there, shows that its likes wait for something else.
-    """
-    joint: dict[int, tuple[Verdict, str, int]] = {}
-    single: dict[int, tuple[Verdict, str, int]] = {}
-    fronts = {(w[0].pg, w[0].seq, w[0].peer): w[0] for w in picture.waits_of.values()}
-    for wait in fronts.values():
-        gone = picture.absent(wait)
-        if wait.peer is None and gone:
-            joined = _siblings(picture, wait.pg, wait.seq, frozenset())[1]
-            gone = [] if joined or picture.wanted(wait) else gone
-        for r in gone:
-            (single if wait.peer is not None else joint).setdefault(r, ("absent", wait.pg, wait.seq))
-    return joint or single
-
-
-def _siblings(picture: Picture, pg: str, seq: int, guilty: frozenset[int]) -> tuple[bool, bool]:
-    """What groups of the same kind, size and place in the program show of collective `seq`: (a guilty rank holds it up, or it is done;
-    all are there and wait all the same)."""
-    group = picture.groups.get(pg)
-    stuck = joined = False
-    if group is None or not group.description:
-        return False, False
-    for other in picture.groups.values():
-        if (
-            other.name == pg
-            or other.description != group.description
-            or len(other.members) != len(group.members)
-            or picture.top.get(other.name) != picture.top.get(pg)
-        ):
-            continue
-        there = [s for m in other.members if m in picture.ranks and (s := picture.standings.get((other.name, m)))]
-        if any(s.completed is not None and s.completed >= seq for s in there):
-            stuck = True
-        elif guilty & set(other.members):
-            stuck = stuck or any(s.waits == seq for s in there)
-        elif len(there) == len(other.members) and all(s.waits == seq for s in there):
-            joined = True
-    return stuck, joined
-
-
-def _unlike_siblings(picture: Picture, guilty: frozenset[int]) -> dict[int, tuple[Verdict, str, int]]:
-    """Ranks without a dump beside guilty ones that have: only where their group stands and its like does not, or does for a guilty rank.
-
-    An innocent rank's dump goes missing as easily (H7), so that they are waited for is not enough. Groups whose members wait before that
-    for something in which the rank has no part (an earlier stage of the pipeline) say nothing.
-    """
-    out: dict[int, tuple[Verdict, str, int]] = {}
-    for pg, group in picture.groups.items():
-        gone = [m for m in group.members if m not in picture.ranks]
-        here = [(m, s) for m in group.members if m in picture.ranks and (s := picture.standings.get((pg, m)))]
-        seqs = {s.waits for _, s in here}
-        if len(gone) != 1 or not here or len(seqs) != 1 or guilty & set(group.members):
-            continue
-        (seq,) = seqs
-        if seq is None or picture.done.get(pg, -1) >= seq:
-            continue
-        ahead = {w.pg if w.peer is None else "" for m, s in here for w in picture.waits_of[m] if w.line < s.line}
-        if any(gone[0] not in picture.members(p) for p in ahead):
-            continue
-        stuck, joined = _siblings(picture, pg, seq, guilty)
-        if stuck and not joined and not _may_wait(picture, gone[0], pg, guilty):
-            out[gone[0]] = ("absent", pg, seq)
-    return out
-
-
-def _may_wait(picture: Picture, rank: int, pg: str, guilty: frozenset[int]) -> bool:
-    """In a group no larger than `pg` it may wait for another member: a guilty one, or one that is held up first by something in which
-    `rank` has no part."""
-    for group in picture.groups.values():
-        if rank not in group.members or len(group.members) > len(picture.members(pg)):
-            continue
-        for other in group.members:
-            front = picture.waits_of.get(other, [])[:1]
-            if other in guilty:
-                # A host that stopped holds up all its groups, a GPU that stopped those in which its host went on.
-                if other not in picture.waits_of or any(w.pg == group.name for w in picture.waits_of[other]):
-                    return True
-            elif any(rank not in (picture.members(w.pg) if w.peer is None else (w.peer,)) for w in front):
-                return True
-    return False

@@ -13,7 +13,8 @@ from typing import Any, Final
 import duckdb
 
 from postmortem.analysis.derived import Derived, table_rows
-from postmortem.analysis.hang_graph import Found, Group, Picture, Standing, Wait, judge
+from postmortem.analysis.hang_absence import judge
+from postmortem.analysis.hang_graph import Found, Group, Picture, Standing, Wait
 from postmortem.analysis.model import Culprit
 from postmortem.tables.statements import run
 

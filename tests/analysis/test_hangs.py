@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from conftest import Analyse
 
-from postmortem.analysis.hang_graph import Group, Picture, Standing, Wait, judge
+from postmortem.analysis.hang_absence import judge
+from postmortem.analysis.hang_graph import Group, Picture, Standing, Wait
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "flight_recorder"
 STARTED = 1_782_885_633_000_000_000
@@ -195,6 +196,39 @@ def test_a_missing_dump_beside_a_guilty_rank_is_named_when_its_group_stands_as_t
 def test_it_is_not_named_when_its_group_has_nothing_open() -> None:
     goes = siblings({r: (9, 8) for r in (4, 5, 6)}, {r: (9, 9) for r in (1, 2, 3)})
     assert blamed(goes) == {7: "missing"}
+
+
+def test_it_is_not_named_when_a_group_without_a_guilty_rank_stands_so_too() -> None:
+    """Pairs behind a collective of all: that a pair waits there says nothing, for one without any fault does as well (H7)."""
+    groups = [group(f"tp{n}", 2 * n, 2 * n + 1, description="TP") for n in range(3)] + [
+        group("ep", *range(6), description="EP")
+    ]
+    ranks: dict[int, dict[str, tuple[int, int]]] = {r: {"ep": (6, 5), f"tp{r // 2}": (9, 8)} for r in (1, 2, 4, 5)}
+    ranks[3] = {"ep": (5, 5), "tp1": (8, 8)}
+    assert blamed(picture(groups, ranks)) == {3: "missing"}
+    # The same without the pair of 4 and 5: whether it stood so is not known, so nobody is named for it.
+    assert blamed(picture(groups, {r: c for r, c in ranks.items() if r not in (4, 5)})) == {3: "missing"}
+
+
+def stages(behind: Mapping[int, dict[str, tuple[int, int]]]) -> Picture:
+    """Two stages of three ranks, each with a group of its own; rank 5 is stopped, rank 1 has left no dump; a pipeline over each pair."""
+    groups = [
+        group("ep0", 0, 1, 2, description="EP"),
+        group("ep1", 3, 4, 5, description="EP"),
+        *(group(f"pp{n}", n, n + 3, description="PP") for n in range(3)),
+    ]
+    ranks: dict[int, dict[str, tuple[int, int]]] = {r: {"ep0": (6, 5)} for r in (0, 2)}
+    ranks |= {3: {"ep1": (6, 5)}, 4: {"ep1": (6, 5)}, 5: {"ep1": (5, 5)}}
+    return picture(groups, {**ranks, **behind})
+
+
+def test_a_missing_dump_is_named_beside_a_guilty_rank_when_nothing_else_explains_what_others_wait_in() -> None:
+    assert blamed(stages({})) == {5: "missing", 1: "absent"}
+
+
+def test_it_is_not_named_when_the_stage_that_feeds_it_stands_elsewhere() -> None:
+    """Rank 4 waits in another collective than 3 does: 1 may wait for it, in a pipeline in which neither 0 nor 2 is."""
+    assert blamed(stages({4: {"ep1": (5, 4)}})) == {5: "missing"}
 
 
 def test_the_order_of_ranks_says_nothing() -> None:
