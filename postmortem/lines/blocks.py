@@ -19,6 +19,10 @@ BLOCK_BYTES: Final = 4 << 20
 MAX_LINE: Final = 64 << 10
 
 
+PAD: Final = bytes(256)
+"""What follows the bytes of a block, so that fixed numbers of them can be looked at from any place."""
+
+
 class Readable(Protocol):
     """Anything that gives bytes."""
 
@@ -27,7 +31,7 @@ class Readable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Block:
     """Whole lines of one file.
 
@@ -35,10 +39,11 @@ class Block:
     the uncompressed file; `first_line` the 1-based number of the first. `odd` lists
     (line, why, beginning) of lines that are no text or were cut. Records of a document
     (`postmortem.lines.documents`) also have `line_numbers` of their own, `framed` (the record as one line of
-    JSON) and `line_count`, the lines of the document that were read. `raw` are the bytes of plain ASCII lines.
+    JSON) and `line_count`, the lines of the document that were read. `raw` are the bytes of plain ASCII lines, which at
+    least PAD follows, and `ends` the places of their line feeds in it; of such a block `text` is made when it is first asked for.
     """
 
-    text: pl.Series
+    made: pl.Series | None
     offsets: npt.NDArray[np.int64]
     first_line: int
     byte_count: int
@@ -48,21 +53,40 @@ class Block:
     framed: pl.Series | None = None
     line_count: int | None = None
     raw: bytes | None = None
+    ends: npt.NDArray[np.int64] | None = None
+
+    @property
+    def text(self) -> pl.Series:
+        """One string per line without its line end."""
+        if self.made is None:
+            assert self.raw is not None
+            assert self.ends is not None
+            self.made = _strings(self.raw, self.ends)
+        return self.made
+
+    def pick(self, where: npt.NDArray[np.intp]) -> pl.Series:
+        """The texts of a few lines, copied: polars would keep all bytes of the block for them."""
+        if self.made is None and self.raw is not None and self.ends is not None:
+            # A Python loop, since making all texts takes longer than slicing some out.
+            begins = (self.offsets[where] - self.offsets[0]).tolist()
+            spans = zip(begins, self.ends[where].tolist(), strict=True)
+            return pl.Series("text", [self.raw[a:b].decode("ascii").rstrip("\r\n") for a, b in spans], dtype=pl.String)
+        return pl.Series("text", self.text.gather(where).to_list(), dtype=pl.String)
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """1-based number of each line."""
         if self.line_numbers is not None:
             return self.line_numbers
-        return np.arange(self.first_line, self.first_line + len(self.text), dtype=np.int64)
+        return np.arange(self.first_line, self.first_line + len(self.offsets), dtype=np.int64)
 
     @property
     def lines(self) -> int:
         """Physical lines of the file that the block covers."""
-        return len(self.text) if self.line_count is None else self.line_count
+        return len(self.offsets) if self.line_count is None else self.line_count
 
 
-class _ArrowArray:
+class ArrowArray:
     """An Arrow array by its C interface alone: as such polars takes it without importing half of pyarrow."""
 
     def __init__(self, array: pa.Array) -> None:
@@ -74,32 +98,31 @@ class _ArrowArray:
 
 
 def _strings(data: bytes, ends: npt.NDArray[np.int64]) -> pl.Series:
-    """One string per line of `data` (which ends with a line feed) without copying it."""
-    starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
+    """One string per line of `data` (`ends` are its line feeds; what follows the last is left out) without copying it."""
     # Arrow strings lie end to end, so the line feed belongs to its line and is stripped after.
-    bounds = np.concatenate((starts, [len(data)])).astype(np.int64)
-    array = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(bounds.tobytes()), pa.py_buffer(data))
-    return pl.Series("text", _ArrowArray(array)).str.strip_chars_end("\r\n")
+    bounds = np.concatenate(([0], ends + 1)).astype(np.int64)
+    array = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(bounds.tobytes()), pa.py_buffer(data))
+    return pl.Series("text", ArrowArray(array)).str.strip_chars_end("\r\n")
 
 
 def _line_ends(data: bytes) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10).astype(np.int64)
 
 
-def _block(data: bytes, offset: int, line: int, cut: bool) -> Block:
-    ends = _line_ends(data)
+def _block(padded: bytes, size: int, offset: int, line: int, cut: bool) -> Block:
+    """The block of the first `size` bytes of `padded`, which end with a line feed and are followed by len(PAD) bytes more."""
+    ends = np.flatnonzero(np.frombuffer(padded, dtype=np.uint8, count=size) == 10)
     starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
     odd: list[tuple[int, str, str]] = []
     odd_count = 0
     if cut:
         odd.append(
-            (line, f"line longer than {MAX_LINE} bytes, its end was skipped", data[:120].decode("utf-8", "replace"))
+            (line, f"line longer than {MAX_LINE} bytes, its end was skipped", padded[:120].decode("utf-8", "replace"))
         )
         odd_count = 1
-    if data.isascii() and b"\0" not in data:
-        return Block(
-            _strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count, raw=None if cut else data
-        )
+    if not cut and padded.find(b"\0", 0, size) < 0 and padded.isascii():
+        return Block(None, starts + offset, line, size, tuple(odd), odd_count, raw=padded, ends=ends)
+    data = padded[:size]
     text = data.decode("utf-8", "replace")
     if "\ufffd" in text or "\0" in text:
         # A damaged byte never turns into a line feed, so the lines stay the same lines.
@@ -127,11 +150,12 @@ def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES) -> Iterator[Bl
         if not data:
             if carry:
                 # What follows an over-long line may hold whole lines already.
-                yield _block(carry if carry.endswith(b"\n") else carry + b"\n", offset, line, False)
+                yield _whole(carry if carry.endswith(b"\n") else carry + b"\n", offset, line, False)
             return
-        buffer = carry + data if carry else data
-        last = buffer.rfind(b"\n")
-        if last < 0:
+        last = data.rfind(b"\n")
+        size = len(carry) + last + 1 if last >= 0 else carry.rfind(b"\n") + 1
+        if not size:
+            buffer = carry + data
             if len(buffer) <= max(MAX_LINE, block_bytes):
                 carry = buffer
                 continue
@@ -139,11 +163,15 @@ def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES) -> Iterator[Bl
             yield block
             offset, line, carry = offset + skipped[0], line + 1, skipped[1]
             continue
-        block = _block(buffer[: last + 1], offset, line, False)
+        block = _block(b"".join((carry, data, PAD)), size, offset, line, False)
         yield block
-        offset += last + 1
-        line += len(block.text)
-        carry = buffer[last + 1 :]
+        offset += size
+        line += len(block.offsets)
+        carry = data[last + 1 :] if last >= 0 else (carry + data)[size:]
+
+
+def _whole(data: bytes, offset: int, line: int, cut: bool) -> Block:
+    return _block(data + PAD, len(data), offset, line, cut)
 
 
 def _long_line(
@@ -154,9 +182,9 @@ def _long_line(
     while True:
         data = stream.read(block_bytes)
         if not data:
-            return _block(buffer[:MAX_LINE] + b"\n", offset, line, True), (taken, b"")
+            return _whole(buffer[:MAX_LINE] + b"\n", offset, line, True), (taken, b"")
         end = data.find(b"\n")
         if end >= 0:
             rest = data[end + 1 :]
-            return _block(buffer[:MAX_LINE] + b"\n", offset, line, True), (taken + end + 1, rest)
+            return _whole(buffer[:MAX_LINE] + b"\n", offset, line, True), (taken + end + 1, rest)
         taken += len(data)

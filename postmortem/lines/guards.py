@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-ALL: Final = frozenset(range(256))
+DEPTH: Final = 8
+"""Bytes at the begin of a text that are looked at."""
+
+MOST: Final = 4
+"""Texts that are looked for, the longest."""
+
+_ALL: Final = frozenset(range(256))
 _HIGH: Final = frozenset(range(128, 256))
-"""First bytes of all characters beyond ASCII; these are never told apart."""
+"""Bytes of all characters beyond ASCII; these are never told apart."""
+
+_LONGEST: Final = 4
+"""Bytes of such a character in UTF-8, at most; two at least."""
 
 _CATEGORIES: Final = {
     sre.CATEGORY_DIGIT: re.compile(r"\d"),
@@ -28,21 +38,21 @@ _CATEGORIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Bytes a matching text may begin with (256 flags), and texts it must hold."""
+    """Bytes that may stand at each of the first DEPTH places of a matching text (256 flags each), and texts it must hold.
 
-    first: bytes
+    Byte 0 stands for the end of the text.
+    """
+
+    starts: tuple[bytes, ...]
     literals: tuple[str, ...]
 
     @property
     def is_open(self) -> bool:
         """Nothing can be said without the pattern itself."""
-        return all(self.first) and not self.literals
+        return all(all(flags) for flags in self.starts) and not self.literals
 
 
-MOST: Final = 4
-"""Texts that are looked for, the longest."""
-
-OPEN: Final = Guard(bytes([1]) * 256, ())
+OPEN: Final = Guard((bytes([1]) * 256,) * DEPTH, ())
 
 
 def guard(pattern: str) -> Guard:
@@ -55,14 +65,90 @@ def guard(pattern: str) -> Guard:
         return OPEN
     if tree.state.flags & re.IGNORECASE or not pattern.startswith("^"):
         return OPEN
-    first, is_nullable = _first(list(tree))
-    allowed = ALL if is_nullable else first
+    begin = _Begin()
+    ends = begin.sequence(list(tree), frozenset({0}))
+    begin.anything(ends)
+    # A text may end after any byte, but it holds at least what a match needs.
+    starts = [
+        bytes(byte in allowed or (byte == 0 and k > 0) for byte in range(256))
+        for k, allowed in enumerate(begin.allowed)
+    ]
     literals = sorted({t for t in _literals(list(tree)) if t.isascii()}, key=lambda t: (-len(t), t))
-    return Guard(bytes(b in allowed for b in range(256)), tuple(literals[:MOST]))
+    return Guard(tuple(starts), tuple(literals[:MOST]))
 
 
-def _bytes_of(code: int) -> frozenset[int]:
-    return frozenset({code}) if code < 128 else _HIGH
+class _Begin:
+    """Collects in `allowed` the bytes at each place while a pattern is walked. Methods take the places (of bytes, from 0) where a part
+    may begin and give those where it may end; places from DEPTH on are not told apart."""
+
+    def __init__(self) -> None:
+        self.allowed: list[set[int]] = [set() for _ in range(DEPTH)]
+
+    def anything(self, starts: frozenset[int]) -> frozenset[int]:
+        """A part of which nothing is known, of any length."""
+        least = min(starts)
+        for k in range(least, DEPTH):
+            self.allowed[k] |= _ALL
+        return frozenset(range(least, DEPTH + 1))
+
+    def sequence(self, nodes: list[tuple[Any, Any]], starts: frozenset[int]) -> frozenset[int]:
+        """One part after the other."""
+        for op, value in nodes:
+            if min(starts) >= DEPTH:
+                break
+            starts = self.part(op, value, starts)
+        return starts
+
+    def part(self, op: Any, value: Any, starts: frozenset[int]) -> frozenset[int]:
+        """One node of the parsed pattern."""
+        if op is sre.LITERAL:
+            return self._text(chr(value).encode("utf-8", "replace"), starts)
+        if op in (sre.NOT_LITERAL, sre.ANY, sre.IN, sre.CATEGORY):
+            return self._one_of(_class([(op, value)] if op is not sre.IN else value), starts)
+        if op is sre.AT:
+            return starts
+        if op is sre.SUBPATTERN and not value[1] & re.IGNORECASE:
+            return self.sequence(list(value[3]), starts)
+        if op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+            return self._repeated(value, starts)
+        if op is sre.BRANCH:
+            return frozenset().union(*(self.sequence(list(branch), starts) for branch in value[1]))
+        return self.anything(starts)
+
+    def _text(self, text: bytes, starts: frozenset[int]) -> frozenset[int]:
+        for start in starts:
+            for k, byte in enumerate(text[: max(DEPTH - start, 0)], start):
+                self.allowed[k] |= _HIGH if byte > 127 else {byte}
+        return _capped(start + len(text) for start in starts)
+
+    def _one_of(self, bytes_: frozenset[int], starts: frozenset[int]) -> frozenset[int]:
+        ends: set[int] = set()
+        for start in starts:
+            if start < DEPTH:
+                self.allowed[start] |= bytes_
+            if bytes_ - _HIGH:
+                ends.add(start + 1)
+            if bytes_ & _HIGH:
+                for k in range(start + 1, min(start + _LONGEST, DEPTH)):
+                    self.allowed[k] |= _HIGH
+                ends.update(range(start + 2, start + _LONGEST + 1))
+        return _capped(ends)
+
+    def _repeated(self, value: Any, starts: frozenset[int]) -> frozenset[int]:
+        least, most, nodes = value
+        for _ in range(min(least, DEPTH + 1)):
+            starts = self.sequence(list(nodes), starts)
+        found = now = starts
+        for _ in range(min(most - least, DEPTH + 1)):
+            now = self.sequence(list(nodes), now)
+            if now <= found:
+                break
+            found |= now
+        return found
+
+
+def _capped(places: Iterable[int]) -> frozenset[int]:
+    return frozenset(min(place, DEPTH) for place in places)
 
 
 def _class(items: list[tuple[Any, Any]]) -> frozenset[int]:
@@ -71,52 +157,21 @@ def _class(items: list[tuple[Any, Any]]) -> frozenset[int]:
     found: set[int] = set()
     for op, value in items:
         if op is sre.LITERAL:
-            found |= _bytes_of(value)
+            found |= {value} if value < 128 else _HIGH
+        elif op is sre.NOT_LITERAL:
+            found |= _ALL - ({value} if value < 128 else set())
         elif op is sre.RANGE:
             found |= set(range(value[0], min(value[1], 127) + 1)) | (_HIGH if value[1] > 127 else set())
         elif op is sre.CATEGORY:
             found |= _category(value)
+        elif op is sre.ANY:
+            found |= _ALL
     return frozenset((set(range(128)) - found) | _HIGH) if negated else frozenset(found)
 
 
 def _category(value: Any) -> frozenset[int]:
     known = _CATEGORIES.get(value)
-    return ALL if known is None else frozenset(b for b in range(128) if known.match(chr(b))) | _HIGH
-
-
-def _first(nodes: list[tuple[Any, Any]]) -> tuple[frozenset[int], bool]:
-    """(bytes that a match of the sequence may begin with, whether it may be empty)."""
-    found: frozenset[int] = frozenset()
-    for op, value in nodes:
-        step, is_nullable = _step(op, value)
-        found |= step
-        if not is_nullable:
-            return found, False
-    return found, True
-
-
-def _step(op: Any, value: Any) -> tuple[frozenset[int], bool]:
-    if op is sre.LITERAL:
-        return _bytes_of(value), False
-    if op is sre.NOT_LITERAL:
-        return ALL - ({value} if value < 128 else set()), False
-    if op is sre.ANY:
-        return ALL, False
-    if op is sre.IN:
-        return _class(value), False
-    if op is sre.CATEGORY:
-        return _category(value), False
-    if op is sre.AT:
-        return frozenset(), True
-    if op is sre.SUBPATTERN:
-        return _first(list(value[3])) if not value[1] & re.IGNORECASE else (ALL, True)
-    if op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
-        inner, is_nullable = _first(list(value[2]))
-        return inner, is_nullable or value[0] == 0
-    if op is sre.BRANCH:
-        parts = [_first(list(branch)) for branch in value[1]]
-        return frozenset().union(*(p for p, _ in parts)), any(n for _, n in parts)
-    return ALL, True
+    return _ALL if known is None else frozenset(b for b in range(128) if known.match(chr(b))) | _HIGH
 
 
 def _literals(nodes: list[tuple[Any, Any]]) -> list[str]:

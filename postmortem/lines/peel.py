@@ -6,14 +6,17 @@ off one after the other, at most MAX_DEPTH deep, each pass one column operation 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from postmortem.lines.guards import Guard, guard
+from postmortem.lines import guards
+from postmortem.lines.guards import DEPTH, guard
 from postmortem.lines.headers import HEADERS
 from postmortem.lines.stamps import STAMP_COLUMNS, parse_stamps
 from postmortem.prepared import prepared
@@ -101,34 +104,42 @@ def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.D
 
 
 class _Texts:
-    """Texts of one pass, sorted by their first byte, to ask for those that a guard lets through."""
+    """Texts of one pass, to ask for those that a guard lets through."""
 
     def __init__(self, texts: pl.Series) -> None:
         self.texts = texts
-        first = texts.to_frame("t").select(pl.col("t").cast(pl.Binary).bin.head(1).bin.reinterpret(dtype=pl.UInt8))
-        self._first = first.to_series().fill_null(0).to_numpy()
-        self._present: list[int] = np.flatnonzero(np.bincount(self._first, minlength=256)).tolist()
-        self._lists: dict[int, list[str]] = {}
+        begin = (pl.col("t") + "\0" * DEPTH).cast(pl.Binary).bin.head(DEPTH).bin.reinterpret(dtype=pl.UInt64)
+        words, self._word = np.unique(texts.to_frame("t").select(begin).to_series().to_numpy(), return_inverse=True)
+        places = words.astype("<u8").view(np.uint8).reshape(-1, DEPTH)
+        flags = _guards().flags
+        # For each different begin of a text one bit per guard, eight guards a byte.
+        self._bits = np.bitwise_and.reduce([flags[k][places[:, k]] for k in range(DEPTH)])
+        self._some = (
+            np.bitwise_or.reduce(self._bits, axis=0) if len(words) else np.zeros(flags.shape[2], dtype=np.uint8)
+        )
+        self._masks: dict[str, npt.NDArray[np.bool_]] = {}
         self.left = np.ones(texts.len(), dtype=bool)
 
-    def _holds(self, byte: int, literals: tuple[str, ...]) -> bool:
-        """Some text with that first byte holds all the literals.
-
-        A Python loop, which ends at the first such text: compiling a pattern takes longer than looking through thousands of lines.
-        """
-        texts = self._lists.get(byte)
-        if texts is None:
-            texts = self._lists[byte] = self.texts.filter(pl.Series(self._first == byte)).to_list()
-        return any(all(t in text for t in literals) for text in texts)
-
-    def allowed(self, guard: Guard) -> npt.NDArray[np.intp]:
-        """Positions of the texts that are left and may match."""
-        bytes_ = [b for b in self._present if guard.first[b] and (not guard.literals or self._holds(b, guard.literals))]
-        if not bytes_:
+    def allowed(self, number: int, literals: tuple[str, ...]) -> npt.NDArray[np.intp]:
+        """Positions of the texts that are left and that the guard of that number lets through."""
+        byte, bit = number >> 3, np.uint8(128 >> (number & 7))
+        if not self._some[byte] & bit:
             return _NOWHERE
-        flags = np.zeros(256, dtype=bool)
-        flags[bytes_] = True
-        return np.flatnonzero(self.left & flags[self._first])
+        index = np.flatnonzero(self.left & ((self._bits[:, byte] & bit) != 0)[self._word])
+        # Compiling a pattern takes longer than looking for the texts that it must hold.
+        for literal in literals:
+            if not len(index):
+                break
+            index = index[self._holds(index, literal)]
+        return index
+
+    def _holds(self, index: npt.NDArray[np.intp], literal: str) -> npt.NDArray[np.bool_]:
+        """Which of the texts at these positions hold the literal."""
+        if literal not in self._masks:
+            if len(index) * 8 < self.texts.len():
+                return self.texts.gather(index).str.contains(literal, literal=True).to_numpy()
+            self._masks[literal] = self.texts.str.contains(literal, literal=True).to_numpy()
+        return self._masks[literal][index]
 
 
 def _one_pass(active: pl.DataFrame) -> pl.DataFrame:
@@ -136,8 +147,8 @@ def _one_pass(active: pl.DataFrame) -> pl.DataFrame:
     texts = _Texts(active["rest"])
     numbers = active["i"]
     found: list[pl.DataFrame] = []
-    for header, test in zip(HEADERS, guards(), strict=True):
-        index = texts.allowed(test)
+    for number, (header, literals) in enumerate(zip(HEADERS, _guards().literals, strict=True)):
+        index = texts.allowed(number, literals)
         if not len(index):
             continue
         all_of_them = len(index) == texts.texts.len()
@@ -160,16 +171,28 @@ def _one_pass(active: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(found, how="diagonal") if found else pl.DataFrame()
 
 
+@dataclass(frozen=True, slots=True)
+class _Guards:
+    """The guards of HEADERS: for each place and byte the ones that allow it (a bit each, eight guards a byte), and the texts of each."""
+
+    flags: npt.NDArray[np.uint8]
+    literals: tuple[tuple[str, ...], ...]
+
+
 @lru_cache(maxsize=1)
-def guards() -> tuple[Guard, ...]:
-    """The guards of HEADERS, in their order."""
+def _guards() -> _Guards:
     patterns = [header.pattern for header in HEADERS]
 
-    def make() -> list[list[str]]:
-        return [[g.first.hex(), *g.literals] for g in map(guard, patterns)]
+    def make() -> tuple[str, list[list[str]]]:
+        made = [guard(p) for p in patterns]
+        flags = np.array([[np.frombuffer(f, dtype=np.uint8) for f in g.starts] for g in made])
+        packed = np.packbits(flags, axis=0).transpose(1, 2, 0)
+        return packed.tobytes().hex(), [list(g.literals) for g in made]
 
-    listed = prepared("guards", "\0".join(patterns).encode(), make)
-    return tuple(Guard(bytes.fromhex(first), tuple(literals)) for first, *literals in listed)
+    code = Path(guards.__file__).read_bytes()
+    packed, literals = prepared("guards", b"\0".join((code, *(p.encode() for p in patterns))), make)
+    flags = np.frombuffer(bytes.fromhex(packed), dtype=np.uint8).reshape(DEPTH, 256, -1)
+    return _Guards(flags, tuple(map(tuple, literals)))
 
 
 def _merge(state: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:

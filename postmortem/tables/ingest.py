@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from postmortem.bundle import Limits, Member, Problem, Unit, open_units, rank_hint
@@ -103,7 +102,6 @@ class _Work:
     written: list[str] = field(default_factory=list)
     repeats: Repeats = field(default_factory=Repeats)
     state: FileState | None = None
-    kept: list[pl.DataFrame] = field(default_factory=list)
     part: int = 0
     """Counts flushes: templates are numbered anew in each."""
 
@@ -235,8 +233,9 @@ def _take(name: str, block: Block, work: _Work) -> None:
     prefilter = work.matcher.prefilter
     state = work.state
     may_repeat = state is not None and repeats.fits(block, state)
-    framed = block.framed if block.framed is not None else _decoded(block.text)
-    shown = block.text if framed is None else framed
+    framed = (
+        block.framed if block.framed is not None or (may_repeat and not _is_listed(block)) else _decoded(block.text)
+    )
 
     def matches(texts: pl.Series) -> pl.Series:
         return texts.str.contains(prefilter) | _hidden(texts, prefilter)
@@ -244,12 +243,15 @@ def _take(name: str, block: Block, work: _Work) -> None:
     where = None
     if may_repeat and state is not None and framed is None:
         where = repeats.take(block, state, work.repeats, work.part, matches)
+        if where is not None and not len(where):
+            return _flush_full(work)
     is_read_whole = where is None
     if where is None:
-        where = matches(shown).arg_true().to_numpy().astype(np.intp)
+        where = matches(block.text if framed is None else framed).arg_true().to_numpy().astype(np.intp)
     if len(where):
+        texts = block.pick(where) if len(where) * 4 < len(block.offsets) else block.text.gather(where)
         frame = pl.DataFrame(
-            {"line": block.numbers[where], "offset": block.offsets[where], "text": _copied(block.text, where)}
+            {"line": block.numbers[where], "offset": block.offsets[where], "text": texts}
         ).with_columns(
             pl.lit(name).alias("file"),
             framed=pl.lit(None, dtype=pl.String) if framed is None else framed.gather(where),
@@ -260,21 +262,24 @@ def _take(name: str, block: Block, work: _Work) -> None:
         untimed = ~frame["text"].str.contains(NO_TIME)
         if is_read_whole and block.framed is None and untimed.any():
             work.donors.append(donors(name, block, pl.Series(where).filter(untimed)))
+    _flush_full(work)
+
+
+def _flush_full(work: _Work) -> None:
+    """Flush when much has come together."""
     if work.rows >= FLUSH_ROWS or work.repeats.lines >= FLUSH_REPEATS:
         _flush(work)
 
 
-def _copied(texts: pl.Series, where: npt.NDArray[np.intp]) -> pl.Series:
-    """The texts at these places; a few of many are copied, since polars would keep all bytes of the block for them."""
-    some = texts.gather(where)
-    return pl.Series("text", some.to_list(), dtype=pl.String) if len(where) * 4 < len(texts) else some
+def _is_listed(block: Block) -> bool:
+    """The block may hold texts of journald that are lists of bytes."""
+    return block.raw is not None and b'"MESSAGE"' in block.raw
 
 
 def _keep_last(work: _Work) -> None:
     """Have the last calls of the file that is being read, as far as they were not read whole, read whole."""
     found = repeats.last_lines(work.state) if work.state else None
     if found is not None:
-        work.kept.append(found)
         work.hits.append(
             found.select(
                 pl.col(n) if n in found.columns else pl.lit(None, dtype=t).alias(n) for n, t in _FRAMED_SCHEMA.items()
@@ -312,9 +317,8 @@ def _flush(work: _Work) -> None:
     _keep_last(work)
     if work.hits:
         rows = work.matcher.recognise(pl.concat(work.hits))
-        kept = pl.concat(work.kept) if work.kept else pl.DataFrame()
         base = (work.batch.number << 40) + (work.part << 24)
-        rows, templates, narrow = repeats.settle_repeats(rows, kept, work.repeats, base, work.matcher.telling)
+        rows, templates, narrow = repeats.settle_repeats(rows, work.repeats, base, work.matcher.telling)
         rows = merge_records(rows)
         rows = inherit(rows, pl.concat(work.donors) if work.donors else None)
         _write(work, "events", rows.filter(~pl.col("is_fact")))
@@ -324,7 +328,7 @@ def _flush(work: _Work) -> None:
     for table, frames in work.tables.items():
         frame = pl.concat(frames, how="diagonal_relaxed")
         _write(work, table, _conform_rows(frame) if table in {"events", "facts"} else _conform(table, frame))
-    work.hits, work.donors, work.kept, work.rows = [], [], [], 0
+    work.hits, work.donors, work.rows = [], [], 0
     work.repeats.clear()
     work.part += 1
     work.tables.clear()

@@ -7,7 +7,7 @@ are read whole, too. Only lines without a time, in files without times so far, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,8 @@ import polars as pl
 from postmortem.catalogue.matcher import HIT_SCHEMA, ROW_SCHEMA
 from postmortem.lines.blocks import Block
 from postmortem.lines.donors import NO_TIME
-from postmortem.lines.shapes import Run, runs
+from postmortem.lines.shapes import Keyed, keyed
+from postmortem.lines.windows import Lines
 
 LEAST_LINES: Final = 2_000
 """Lines of a block from which on looking for repetitions pays."""
@@ -35,8 +36,10 @@ LEAST_NARROW: Final = 8
 KEPT: Final = 16
 """The last calls of each kind in a file that are kept whole."""
 
+VALUES: Final[dict[int, tuple[str, ...]]] = {0: (), 1: ("seq", "numel"), 2: ("qpn",)}
+"""Columns that differ between lines of one template, by its kind (text, call, queue pair)."""
+
 NUMBERS: Final = ("seq", "numel", "qpn")
-"""Columns that differ between lines of one shape."""
 
 REPEAT_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "template": pl.Int64,
@@ -56,6 +59,50 @@ class DisagreementError(Exception):
     """The catalogue reads a dense line in another way than its shape: the shapes must not be used."""
 
 
+class Known:
+    """Numbers of lines (`postmortem.lines.shapes.Keyed`) → what is known of them: a template, or NOTHING."""
+
+    def __init__(self) -> None:
+        self._keys = np.empty(0, dtype=np.uint64)
+        self._values = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, keys: npt.NDArray[np.uint64]) -> Ints:
+        """What is known of each, else FRESH."""
+        if not len(self._keys):
+            return np.full(len(keys), FRESH)
+        # Most lines follow lines like them: looking up in sorted order walks the table once.
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[at] == keys, self._values[at], FRESH)
+
+    def add(self, keys: npt.NDArray[np.uint64], values: Ints) -> None:
+        """Add what is not known yet."""
+        every = np.concatenate((self._keys, keys))
+        order = np.argsort(every, kind="stable")
+        self._keys = every[order]
+        self._values = np.concatenate((self._values, values))[order]
+
+
+FRESH: Final = -2
+NOTHING: Final = -1
+"""Of a text in which no definition finds anything."""
+
+_READ: Final = -3
+"""Of lines that are read whole."""
+
+
+@dataclass(slots=True)
+class Held:
+    """The last calls of one kind so far: line, offset, numbers and text of each."""
+
+    line: Ints
+    offset: Ints
+    values: dict[str, Ints]
+    texts: list[str]
+
+
 @dataclass(slots=True)
 class FileState:
     """What is known of the lines of one file so far; numbers of templates hold for one flush (`part`)."""
@@ -64,9 +111,9 @@ class FileState:
     part: int = -1
     is_timed: bool = False
     is_varied: bool = False
-    texts: dict[str, int] = field(default_factory=dict)
-    shapes: dict[tuple[bytes, ...], int] = field(default_factory=dict)
-    last: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    headers: list[bytes] = field(default_factory=list)
+    known: Known = field(default_factory=Known)
+    held: dict[int, Held] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -74,33 +121,28 @@ class Repeats:
     """Repeated lines of a batch that are not written yet. `samples` lists (file, line, offset, numbers) of each template."""
 
     samples: list[tuple[str, int, int, dict[str, int]]] = field(default_factory=list)
-    parts: list[dict[str, Ints]] = field(default_factory=list)
+    parts: dict[tuple[str, ...], list[dict[str, Ints]]] = field(default_factory=dict)
     lines: int = 0
     use_shapes: bool = True
 
     def clear(self) -> None:
         """Forget what was written."""
-        self.samples, self.parts, self.lines = [], [], 0
+        self.samples, self.parts, self.lines = [], {}, 0
 
     def add(self, template: int | Ints, line: Ints, offset: Ints, numbers: dict[str, Ints] | None = None) -> None:
         """Places where lines of a template stand (or one template per place)."""
         if not len(line):
             return
-        columns = {
-            "template": np.broadcast_to(np.int64(template), len(line)) if isinstance(template, int) else template
-        }
-        self.parts.append({**columns, "line": line, "offset": offset, **(numbers or {})})
+        numbers = numbers or {}
+        every = np.full(len(line), template) if isinstance(template, int) else template
+        part = {"template": every, "line": line, "offset": offset, **numbers}
+        self.parts.setdefault(tuple(numbers), []).append(part)
         self.lines += len(line)
 
-    def places(self) -> pl.DataFrame:
-        """All that was added, in the columns of REPEAT_SCHEMA."""
-        columns: dict[str, pl.Series] = {}
-        for name in REPEAT_SCHEMA:
-            arrays = [p[name] if name in p else np.zeros(len(p["line"]), dtype=np.int64) for p in self.parts]
-            columns[name] = pl.Series(name, np.concatenate(arrays))
-        known = {name: np.concatenate([np.full(len(p["line"]), name in p) for p in self.parts]) for name in NUMBERS}
-        frame = pl.DataFrame(columns)
-        return frame.with_columns(pl.when(pl.Series(known[n])).then(n).alias(n) for n in NUMBERS)
+    def places(self) -> Iterator[dict[str, Ints]]:
+        """All that was added, as columns: texts, calls and queue pairs by themselves."""
+        for parts in self.parts.values():
+            yield {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def new(self, file: str, line: int, offset: int, numbers: dict[str, int]) -> int:
         """Number of a new template, whose sample is that line."""
@@ -110,7 +152,7 @@ class Repeats:
 
 def fits(block: Block, state: FileState) -> bool:
     """Whether the lines of `block` may be looked at for repetitions."""
-    return block.raw is not None and not state.is_varied and not state.is_timed and len(block.text) >= LEAST_LINES
+    return block.raw is not None and not state.is_varied and not state.is_timed and block.lines >= LEAST_LINES
 
 
 def take(
@@ -120,106 +162,143 @@ def take(
 
     None when the block shows a time: then all of it is to be read. `matches` says of texts which hold a literal of the catalogue.
     """
+    assert block.raw is not None
+    assert block.ends is not None
     if state.part != part:
-        state.part = part
-        state.texts, state.shapes, state.last = {}, {}, {}
-    numbers, offsets = block.numbers, block.offsets
-    is_left = np.ones(len(block.text), dtype=bool)
-    dense = _dense(block, state) if repeats.use_shapes else []
-    for run in dense:
-        is_left[run.index] = False
-    rest = np.flatnonzero(is_left)
-    texts = block.text if len(rest) == len(is_left) else block.text.gather(rest)
-    first = _first_equal(texts)
-    own = np.flatnonzero(first == np.arange(len(rest)))
-    unique = texts.gather(own)
-    # Lines with a time are all different, so one of each tells; a time in a call stands before its message, the same for its run.
-    shown = pl.concat([unique, block.text.gather([int(run.index[0]) for run in dense])])
-    if shown.str.contains(NO_TIME).any():
+        state.part, state.known, state.held = part, Known(), {}
+    lines = Lines(block.raw, block.offsets - block.offsets[0], block.ends)
+    found = keyed(lines, state.headers, use_shapes=repeats.use_shapes)
+    number = state.known.find(found.key)
+    fresh = np.flatnonzero(number == FRESH)
+    sampled: list[int] = []
+    if len(fresh):
+        decided = _decide(block, lines, found, fresh, state, repeats, matches, sampled)
+        if decided is None:
+            return None
+        number[fresh] = decided
+    wanted = np.flatnonzero(number == _READ)
+    number[wanted] = NOTHING
+    number[sampled] = NOTHING
+    _put(block, lines, found, number, state, repeats)
+    return np.sort(np.concatenate((wanted, np.array(sampled, dtype=np.intp))))
+
+
+def _decide(
+    block: Block,
+    lines: Lines,
+    found: Keyed,
+    fresh: Ints,
+    state: FileState,
+    repeats: Repeats,
+    matches: Callable[[pl.Series], pl.Series],
+    sampled: list[int],
+) -> Ints | None:
+    """What each of the lines `fresh` is: a template, NOTHING, or to be read; None when one shows a time. Adds the samples to `sampled`."""
+    keys, first, inverse, counts = np.unique(
+        found.key[fresh], return_index=True, return_inverse=True, return_counts=True
+    )
+    sample = fresh[first]
+    texts = lines.texts(sample)
+    # Lines with a time are all different, so one of each tells; a time in a call stands before its message, the same for its like.
+    if texts.str.contains(NO_TIME).any():
         state.is_timed = True
         return None
-    wanted = _put_dense(block, state, repeats, dense)
-    counts = np.bincount(first, minlength=len(rest))[own]
-    state.is_varied = len(rest) > LEAST_LINES and len(own) > 0.6 * len(rest) and len(rest) > 0.5 * len(is_left)
-    listed = unique.to_list()
-    known = np.array([state.texts.get(t, -2) for t in listed], dtype=np.int64)
-    fresh = np.flatnonzero(known == -2)
-    hit = matches(unique if len(fresh) == len(own) else unique.gather(fresh)).to_numpy()
-    known[fresh[~hit]] = -1
-    for k in fresh[~hit & (counts[fresh] >= LEAST_TEXT)].tolist():
-        state.texts[listed[k]] = -1
-    # Seldom lines are all read; of the others the first is the sample.
-    for k in fresh[hit & (counts[fresh] >= LEAST_TEXT)].tolist():
-        at = int(rest[own[k]])
-        known[k] = state.texts[listed[k]] = repeats.new(state.name, int(numbers[at]), int(offsets[at]), {})
-        wanted.append(at)
-    number = np.empty(len(rest), dtype=np.int64)
-    number[own] = known
-    number = number[first]
-    wanted += rest[number == -2].tolist()
-    is_left[:] = False
-    is_left[rest[number >= 0]] = True
-    is_left[wanted] = False
-    again = np.flatnonzero(is_left)
-    repeats.add(number[np.searchsorted(rest, again)], numbers[again], offsets[again])
-    return np.sort(np.array(wanted, dtype=np.intp))
+    is_dense = found.kind[sample] > 0
+    varied, count = int((~is_dense).sum()), int((found.kind == 0).sum())
+    state.is_varied = count > LEAST_LINES and varied > 0.6 * count and count > 0.5 * len(found.key)
+    hit = matches(texts).to_numpy()
+    many = counts >= np.where(is_dense, LEAST_RUN, LEAST_TEXT)
+    decided = np.where(hit & ~many, _READ, NOTHING)
+    # Of what stands here often the first is the sample.
+    often = np.flatnonzero(many & (hit | is_dense))
+    places = sample[often]
+    kinds, numbers, offsets = (
+        column.tolist() for column in (found.kind[places], block.numbers[places], block.offsets[places])
+    )
+    for k, at, kind, number, offset in zip(often.tolist(), places.tolist(), kinds, numbers, offsets, strict=True):
+        values = {name: int(found.values[name][at]) for name in VALUES[kind]}
+        decided[k] = repeats.new(state.name, number, offset, values)
+    sampled += places.tolist()
+    state.known.add(keys[many], decided[many])
+    lone = np.flatnonzero((is_dense & ~many)[inverse])
+    out: Ints = decided[inverse]
+    if len(lone):
+        # Seldom calls are texts of their own.
+        out[lone] = np.where(matches(lines.texts(fresh[lone])).to_numpy(), _READ, NOTHING)
+    return out
 
 
-def _first_equal(texts: pl.Series) -> npt.NDArray[np.int64]:
-    """For each text the position of the first equal one."""
-    frame = texts.to_frame("t").with_row_index("i")
-    return frame.select(pl.col("i").first().over("t")).to_series().to_numpy().astype(np.int64)
-
-
-def _dense(block: Block, state: FileState) -> list[Run]:
-    """Runs of dense lines that are long enough or go on one that was."""
-    assert block.raw is not None
-    found = runs(block.raw, block.offsets - block.offsets[0])
-    return [run for run in found if len(run.index) >= LEAST_RUN or run.key in state.shapes]
-
-
-def _put_dense(block: Block, state: FileState, repeats: Repeats, dense: list[Run]) -> list[int]:
-    """Take the lines of the runs; indices of those that are samples of new templates."""
+def _put(block: Block, lines: Lines, found: Keyed, number: Ints, state: FileState, repeats: Repeats) -> None:
+    """Give the lines that have a template to `repeats`, but for the last calls of each kind, which are held back."""
     numbers, offsets = block.numbers, block.offsets
-    wanted: list[int] = []
-    tails: list[tuple[int, Ints]] = []
-    for run in dense:
-        template = state.shapes.get(run.key)
-        index, values = run.index, run.values
-        if template is None:
-            at = int(index[0])
-            sample = {name: int(v[0]) for name, v in values.items()}
-            template = repeats.new(state.name, int(numbers[at]), int(offsets[at]), sample)
-            state.shapes[run.key] = template
-            wanted.append(at)
-            index, values = index[1:], {name: v[1:] for name, v in values.items()}
-        repeats.add(template, numbers[index], offsets[index], values)
-        tails.append((template, index[-KEPT:]))
-    if not tails:
-        return wanted
-    every = np.concatenate([tail for _, tail in tails])
-    texts = iter(block.text.gather(every).to_list())
-    for template, tail in tails:
-        kept = [(n, o, next(texts)) for n, o in zip(numbers[tail].tolist(), offsets[tail].tolist(), strict=True)]
-        state.last[template] = [*state.last.get(template, []), *kept][-KEPT:]
-    return wanted
+    is_placed = number >= 0
+    texts = np.flatnonzero(is_placed & (found.kind == 0))
+    repeats.add(number[texts], numbers[texts], offsets[texts])
+    for kind in (1, 2):
+        index = np.flatnonzero(is_placed & (found.kind == kind))
+        if not len(index):
+            continue
+        index = index[np.argsort(_small(number[index]), kind="stable")]
+        templates = number[index]
+        begins = np.flatnonzero(np.diff(templates, prepend=-1))
+        ends = np.append(begins[1:], len(index))
+        is_last = np.arange(len(index)) >= np.repeat(ends - KEPT, ends - begins)
+        early = index[~is_last]
+        values = {name: found.values[name] for name in VALUES[kind]}
+        repeats.add(number[early], numbers[early], offsets[early], {n: v[early] for n, v in values.items()})
+        # A Python loop over kinds of calls: a block has some dozens.
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            last = index[max(begin, end - KEPT) : end]
+            spans = zip(lines.starts[last].tolist(), lines.ends[last].tolist(), strict=True)
+            new = Held(
+                numbers[last],
+                offsets[last],
+                {n: v[last] for n, v in values.items()},
+                [lines.data[a:b].decode("ascii").rstrip("\r\n") for a, b in spans],
+            )
+            template = int(templates[begin])
+            state.held[template] = _hold(template, state.held.get(template), new, repeats)
+
+
+def _small(templates: Ints) -> Ints | npt.NDArray[np.uint16]:
+    """The same numbers in two bytes where they fit: these are sorted several times as fast."""
+    return templates.astype(np.uint16) if templates.max(initial=0) < 1 << 16 else templates
+
+
+def _hold(template: int, old: Held | None, new: Held, repeats: Repeats) -> Held:
+    """The last KEPT calls of both; the others go to `repeats`."""
+    if old is None:
+        return new
+    cut = len(old.line) + len(new.line) - KEPT
+    if cut > 0:
+        repeats.add(template, old.line[:cut], old.offset[:cut], {n: v[:cut] for n, v in old.values.items()})
+    cut = max(cut, 0)
+    return Held(
+        np.concatenate((old.line[cut:], new.line)),
+        np.concatenate((old.offset[cut:], new.offset)),
+        {n: np.concatenate((v[cut:], new.values[n])) for n, v in old.values.items()},
+        [*old.texts[cut:], *new.texts],
+    )
 
 
 def last_lines(state: FileState) -> pl.DataFrame | None:
-    """The last calls of each kind (template, file, line, offset, text), to be read whole; call it once, at the end of a file or before a flush."""
-    rows = [(template, state.name, *line) for template, lines in state.last.items() for line in lines]
-    state.last = {}
-    schema = {"template": pl.Int64, **HIT_SCHEMA}
-    return pl.DataFrame(rows, schema=schema, orient="row") if rows else None
+    """The last calls of each kind (file, line, offset, text), to be read whole; call it once, at the end of a file or before a flush."""
+    rows = [
+        (state.name, *line)
+        for held in state.held.values()
+        for line in zip(held.line.tolist(), held.offset.tolist(), held.texts, strict=True)
+    ]
+    state.held = {}
+    return pl.DataFrame(rows, schema=HIT_SCHEMA, orient="row") if rows else None
 
 
 def settle_repeats(
-    rows: pl.DataFrame, kept: pl.DataFrame, repeats: Repeats, base: int, telling: frozenset[str]
+    rows: pl.DataFrame, repeats: Repeats, base: int, telling: frozenset[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """(`rows` with those of lines that repeat too seldom or depend on others, templates, narrow rows).
 
-    `rows` are what the catalogue made of all lines that it read, the samples among them; `kept` (template, line) are lines
-    that were read besides. Templates are numbered from `base`. `telling`: header kinds that make other rows void.
+    `rows` are what the catalogue made of all lines that it read, the samples among them. Templates are numbered from `base`.
+    `telling`: header kinds that make other rows void.
     """
     if not repeats.parts:
         return rows, pl.DataFrame(), pl.DataFrame()
@@ -230,30 +309,48 @@ def settle_repeats(
     )
     found = rows.join(samples, on=["file", "line"], how="inner")
     _check(found, repeats)
-    places = repeats.places()
-    if kept.height:
-        places = places.join(kept.select("template", "line"), on=["template", "line"], how="anti")
     tells = pl.any_horizontal(
         pl.lit(False), *(pl.col("headers").str.contains(f"|{k}|", literal=True) for k in sorted(telling))
     )
     alone = found.group_by("template").agg(is_lone=(_LONE & ~tells).all())
-    counted = places.group_by("template").len("times").join(alone, on="template", how="inner")
-    is_shape = pl.Series("template", [i for i, s in enumerate(repeats.samples) if s[3]], dtype=pl.Int64)
-    narrow = counted.filter(
-        pl.col("is_lone") & ((pl.col("times") >= LEAST_NARROW) | pl.col("template").is_in(is_shape.implode()))
+    places = list(repeats.places())
+    times = np.sum([np.bincount(p["template"], minlength=samples.height) for p in places], axis=0)
+    is_shape = np.array([bool(s[3]) for s in repeats.samples])
+    counted = (
+        samples.select("template")
+        .with_columns(times=pl.Series(times, dtype=pl.Int64), is_shape=pl.Series(is_shape))
+        .filter(pl.col("times") > 0)
+        .join(alone, on="template", how="inner")
+        .with_columns(is_narrow=pl.col("is_lone") & ((pl.col("times") >= LEAST_NARROW) | pl.col("is_shape")))
     )
-    broad = counted.join(narrow, on="template", how="anti")
+    broad = counted.filter(~pl.col("is_narrow"))
     if broad.height:
-        if broad["template"].is_in(is_shape.implode()).any():
+        if broad["is_shape"].any():
             raise DisagreementError("a dense line is part of a record")
-        rows = pl.concat([rows, expand(places.join(broad.select("template"), on="template", how="semi"), found)])
+        whole = pl.concat([_frame(p, _marked(broad, samples.height), 0) for p in places])
+        rows = pl.concat([rows, expand(whole, found)])
         rows = rows.sort("file", "line", "offset", "sub", "definition", maintain_order=True)
-    templates = found.join(narrow.select("template", "times"), on="template")
-    return (
-        rows,
-        templates.with_columns(pl.col("template") + base),
-        places.join(narrow.select("template"), on="template", how="semi").with_columns(pl.col("template") + base),
-    )
+    is_narrow = _marked(counted.filter("is_narrow"), samples.height)
+    templates = found.join(counted.filter("is_narrow").select("template", "times"), on="template")
+    narrow = pl.concat([_frame(p, is_narrow, base) for p in places])
+    return rows, templates.with_columns(pl.col("template") + base), narrow
+
+
+def _marked(templates: pl.DataFrame, count: int) -> npt.NDArray[np.bool_]:
+    """One flag per template: whether it is in `templates`."""
+    flags = np.zeros(count, dtype=bool)
+    flags[templates["template"].to_numpy()] = True
+    return flags
+
+
+def _frame(places: dict[str, Ints], is_wanted: npt.NDArray[np.bool_], base: int) -> pl.DataFrame:
+    """The places of wanted templates in the columns of REPEAT_SCHEMA."""
+    if not is_wanted.all():
+        mask = is_wanted[places["template"]]
+        places = {name: values[mask] for name, values in places.items()}
+    columns = {**places, "template": places["template"] + base}
+    frame = pl.DataFrame(columns)
+    return frame.select(pl.col(n) if n in columns else pl.lit(None, dtype=t).alias(n) for n, t in REPEAT_SCHEMA.items())
 
 
 def _check(found: pl.DataFrame, repeats: Repeats) -> None:

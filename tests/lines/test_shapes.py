@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from postmortem.lines.shapes import Run, runs
+from postmortem.lines.shapes import Keyed, keyed
+from postmortem.lines.windows import Lines
 
 HEAD = "node-01:4000:4900 [3] NCCL INFO "
 TAIL = " datatype 9 op 0 root 0 comm 0x55d0a1b2c3d4 [nranks=64] stream 0x55d1c0de0001"
@@ -19,18 +20,21 @@ def _call(seq: int, count: int, op: str = "AllReduce", head: str = HEAD, tail: s
     return f"{head}{op}: opCount {seq:x} sendbuff 0x7f0123456789 recvbuff 0x7fabcdef0123 count {count}{tail}"
 
 
-def _runs(lines: list[str]) -> list[Run]:
+def _lines(lines: list[str]) -> Lines:
     data = "".join(f"{line}\n" for line in lines).encode()
-    starts = np.cumsum([0, *(len(line) + 1 for line in lines[:-1])]).astype(np.int64)
-    return list(runs(data, starts))
+    ends = np.cumsum([len(line) + 1 for line in lines]).astype(np.int64) - 1
+    return Lines(data + bytes(256), np.append(0, ends[:-1] + 1), ends)
+
+
+def _keyed(lines: list[str]) -> Keyed:
+    return keyed(_lines(lines), [])
 
 
 def _claimed(lines: list[str]) -> dict[int, tuple[int, int]]:
+    found = _keyed(lines)
     return {
-        int(i): (int(s), int(c))
-        for run in _runs(lines)
-        if "seq" in run.values
-        for i, s, c in zip(run.index, run.values["seq"], run.values["numel"], strict=True)
+        i: (int(found.values["seq"][i]), int(found.values["numel"][i]))
+        for i in np.flatnonzero(found.kind == 1).tolist()
     }
 
 
@@ -60,7 +64,10 @@ def test_a_template_is_one_header_operation_and_tail() -> None:
         _call(4, 8, op="AllGather"),
         _call(5, 8, head=HEAD.replace("4900", "4901")),
     ]
-    assert sorted(sorted(run.index.tolist()) for run in _runs(lines)) == [[0, 1], [2], [3], [4]]
+    found = _keyed(lines)
+    assert found.kind.tolist() == [1] * 5
+    assert found.key[0] == found.key[1]
+    assert len(set(found.key.tolist())) == 4
 
 
 @pytest.mark.parametrize(
@@ -90,8 +97,10 @@ def test_queue_pairs_and_torn_ones() -> None:
         HEAD + line.format(9)[:90] + HEAD + "Channel 00",
         HEAD + line.format("x"),
     ]
-    found = [run for run in _runs(lines) if "qpn" in run.values]
-    assert [(run.index.tolist(), run.values["qpn"].tolist()) for run in found] == [([0, 1], [15297, 7])]
+    found = _keyed(lines)
+    assert found.kind.tolist() == [2, 2, 0, 0]
+    assert found.values["qpn"][:2].tolist() == [15297, 7]
+    assert found.key[0] == found.key[1]
 
 
 def test_the_end_of_a_block_is_not_read_past() -> None:
@@ -100,3 +109,23 @@ def test_the_end_of_a_block_is_not_read_past() -> None:
         lines = [_call(1, 1), line[:cut]]
         assert set(_claimed(lines)) <= {0, 1}
     assert all(a < b for a, b in pairwise(sorted(_claimed([line] * 5))))
+
+
+def test_equal_texts_have_equal_numbers_and_others_do_not() -> None:
+    rng = random.Random(3)
+    texts = ["", "a", "b", "ab", "a" * 12, "a" * 13, "a" * 12 + "b", HEAD, HEAD + "x" * 3000]
+    texts += ["".join(rng.choices("ab", k=rng.randrange(40))) for _ in range(500)]
+    lines = [*texts, *rng.sample(texts, len(texts))]
+    found = _keyed(lines)
+    by_key: dict[int, set[str]] = {}
+    for key, line in zip(found.key.tolist(), lines, strict=True):
+        by_key.setdefault(key, set()).add(line)
+    assert all(len(same) == 1 for same in by_key.values())
+    assert len(by_key) == len(set(lines))
+
+
+def test_texts_of_lines_are_those_of_the_block() -> None:
+    rng = random.Random(5)
+    lines = ["".join(rng.choices("xyz ", k=rng.randrange(30))) + "\r" * rng.randrange(3) for _ in range(300)]
+    index = np.array([0, 299, *rng.sample(range(300), 50)])
+    assert _lines(lines).texts(index).to_list() == [lines[i].rstrip("\r") for i in index.tolist()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Final, Protocol
 
 import polars as pl
@@ -202,16 +203,15 @@ def looks_like(head: Head, make: MakeReader, least: int = 2, share: float = 0.8)
         text = text[:8000].rsplit("\n", 1)[0]
     sheet = Sheet("", head.name)
     reader = make(sheet)
-    seen = known = 0
-    for number, line in _lines(text):
-        if number > _HEAD_LINES:
-            break
-        if not line.strip():
-            reader.feed(number, line)
-            continue
-        seen += 1
-        known += reader.feed(number, line)
-    return (len(sheet) >= least or bool(sheet.events)) and known >= share * seen
+    lines = list(islice(_lines(text), _HEAD_LINES))
+    seen = sum(1 for _, line in lines if line.strip())
+    unknown = 0
+    for number, line in lines:
+        if not reader.feed(number, line) and line.strip():
+            unknown += 1
+            if seen - unknown < share * seen:
+                return False
+    return len(sheet) >= least or bool(sheet.events)
 
 
 def read(member: MemberLike, hints: Hints, program: str, make: MakeReader) -> Decoded:

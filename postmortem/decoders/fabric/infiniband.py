@@ -34,6 +34,12 @@ _LINK: Final = later(
 )
 _MAP_LINE: Final = later(r'^0x([0-9a-fA-F]{8,16})\s+"([^"]+)"\s*(?:#.*)?$')
 _MANAGED: Final = later(r"^MF[0-9]+;([^:;]+):")
+_BEGINS: Final = later(
+    "|".join(
+        f"(?:{p})"
+        for p in (r"vendid=0x|sysimgguid=|devid=", _NODE.pattern, _LINK_NODE.pattern, _LINK.pattern, _MAP_LINE.pattern)
+    )
+)
 _NO_HOST: Final = later(r"Aggregation Node|Mellanox Technologies|^\s*$")
 
 
@@ -43,7 +49,8 @@ def sniff_infiniband(head: str) -> str | None:
         return "ufm_ndt"
     lines = [line for line in head.split("\n")[:400] if line.strip()]
     bare = [line for line in lines if not line.startswith("#")]
-    if not bare:
+    # Asked of every file, so the first line decides before others are looked at.
+    if not bare or not _BEGINS.match(bare[0]):
         return None
     if re.match(r"(?:vendid=0x|sysimgguid=|devid=)", bare[0]) or _NODE.match(bare[0]):
         return "ibnetdiscover" if any(_NODE.match(line) for line in lines) else None

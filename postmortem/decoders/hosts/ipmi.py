@@ -265,8 +265,13 @@ def _decode(reader: Callable[[str], Iterator[Record]]) -> Callable[[MemberLike, 
 def _mostly(head: Head, *patterns: re.Pattern[str]) -> bool:
     lines = [line for line in head.text[:8000].split("\n")[:200] if line.strip()]
     lines = lines[:-1] if len(head.text) > 8000 else lines
-    known = sum(any(p.match(line[:1000]) for p in patterns) for line in lines)
-    return known > 0 and known >= 0.7 * len(lines)
+    unknown = 0
+    for line in lines:
+        if not any(p.match(line[:1000]) for p in patterns):
+            unknown += 1
+            if len(lines) - unknown < 0.7 * len(lines):
+                return False
+    return unknown < len(lines)
 
 
 FORMATS: Final = (

@@ -11,6 +11,7 @@ for object stores.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +39,12 @@ _GS: Final = later(
     r"\s*[0-9]+\s+(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})T(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?P<zone>Z)\s+(?P<path>gs://\S.*)$"
 )
 _FORMS: Final = (_LS, _S3, _GS)
+_LISTED: Final = later(
+    r"^(?:\s*[0-9]+\s+[0-9]+\s+)?[-dl][-rwxsStT]{9}[.+@]?\s|^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\s+[0-9]|^\s*[0-9]+\s+[0-9]{4}-[0-9]{2}-[0-9]{2}T",
+    re.MULTILINE,
+)
+"""How an entry of any of the forms begins: asked first, since it spares all lines of other files."""
+
 _HEADING: Final = later(r"(?P<folder>[./~A-Za-z][^:*?\"<>|]*):$")
 _BESIDE: Final = later(
     r"total(?: [0-9.,]+[KMGTP]?)?$|\s+PRE |\s*$|TOTAL: |Total (?:Objects|Size): |[^ ]*[$#] |gs://\S+[/:]$"
@@ -51,11 +58,18 @@ _STEP: Final = later(
 
 def looks_like_listing(head: str) -> bool:
     """Nearly all lines are of a listing, and one of them at least is a checkpoint's."""
+    if not _LISTED.search(head):
+        return False
     lines = [line[:_MAX_LINE] for line in head.split("\n")[:400]]
     lines = lines[:-1] if len(head) >= 16_000 else lines
     filled = [line for line in lines if line.strip()]
-    entries = [found for line in filled if (found := _entry(line))]
-    beside = sum(1 for line in filled if not _entry(line) and (_BESIDE.match(line) or _HEADING.match(line)))
+    found = [_entry(line) for line in filled]
+    entries = [entry for entry in found if entry]
+    beside = sum(
+        1
+        for line, entry in zip(filled, found, strict=True)
+        if not entry and (_BESIDE.match(line) or _HEADING.match(line))
+    )
     if not entries or (len(filled) - len(entries) - beside) * 10 > len(filled):
         return False
     folders = [heading["folder"] for line in filled if (heading := _HEADING.match(line))]
