@@ -112,13 +112,15 @@ def test_every_key_and_type_of_definitions_is_documented() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    anchors = {a.lower().replace("`", "").replace(" ", "-") for a in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        if target.startswith("#"):
-            assert target[1:] in anchors, f"{page.name}: {target}"
-        elif "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        there = page.parent / name if name else page
+        assert there.exists(), f"{page.name}: {target}"
+        if anchor:
+            heads = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {h.lower().replace("`", "").replace(" ", "-") for h in heads}, f"{page.name}: {target}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -126,6 +128,52 @@ def test_quoted_outputs_are_no_failures(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "Traceback (most recent call last)" not in text
     assert "/tmp/" not in text
+
+
+def test_pictures_are_small_and_shown() -> None:
+    shown = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    }
+    pictures = {path.resolve() for path in (ROOT / "docs" / "pictures").iterdir()}
+    assert pictures == shown, "run python benchmarks/pictures.py, or show what it takes"
+    assert [path.name for path in pictures if path.stat().st_size >= 200_000] == []
+    assert (ROOT / "docs" / "pictures" / "report.png").resolve() in shown
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, todo = set(), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8"))
+        todo += [(page.parent / target).resolve() for target in targets if "://" not in target]
+    assert set(PAGES) - reached == set()
+
+
+BASH = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None:
+    """Also those that can't be run here: of each `postmortem …` in the text, verb and options are ours."""
+    text = page.read_text(encoding="utf-8")
+    spans = [
+        *re.findall(r"`(postmortem [^`\n]+)`", text),
+        *(line for block in BASH.findall(text) for line in block.splitlines()),
+    ]
+    for span in spans:
+        for call in re.findall(r"(?:^|[ /$(\"'])postmortem ((?:[a-z]+ ?)+(?: ?[^|;>#&)]*)?)", span):
+            words = call.split()
+            name = next((w for w in (" ".join(words[:2]), words[0]) if f"postmortem {w}" in COMMANDS), None)
+            assert name is not None, f"{page.name}: {span}"
+            ours = {o for p in COMMANDS[f"postmortem {name}"].params for o in (*p.opts, *p.secondary_opts)}
+            asked = {w.split("=")[0] for w in words if re.fullmatch(r"--?[a-z][a-z-]*", w.split("=")[0])}
+            assert asked <= ours | {"-h", "--help"}, f"{page.name}: {span}"
 
 
 def test_readme_holds_the_test_command() -> None:

@@ -16,10 +16,11 @@ from postmortem.analysis.derived import Derived, absent_ranks
 from postmortem.analysis.evidence import event_rows, gather
 from postmortem.analysis.hangs import hung_ranks
 from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
+from postmortem.analysis.naming import opened, what_happened
 from postmortem.analysis.rivals import rivals_of
 from postmortem.analysis.training import slowed_since
 from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
-from postmortem.analysis.wording import collect, describe, next_steps, title
+from postmortem.analysis.wording import collect, next_steps, title
 
 ESTABLISHED: Final = 0.4
 OPEN: Final = 0.7
@@ -275,7 +276,7 @@ def findings(
                 cause=best.cause,
                 confidence=round(p, 4),
                 culprit=culprit,
-                summary=_sentence(best, culprit, times),
+                summary=_sentence(best, culprit),
                 evidence=gather(con, best, group, scored, edges, times),
                 onset=begun,
                 onset_lo=begun - spread if begun else None,
@@ -360,11 +361,9 @@ def _ordered(
     return sorted(rest + weak, key=lambda g: (-g[0].p, g[0].first or datetime.max))
 
 
-def _sentence(c: Candidate, culprit: Culprit, times: JobTimes) -> str:
-    who = describe(culprit)
-    text = title(c.cause)
-    sentence = f"{text[0].upper()}{text[1:]}" + (f": {who}" if who else "")
-    return sentence + (f" at {c.first:%H:%M:%S} UTC" if c.first else "") + "."
+def _sentence(c: Candidate, culprit: Culprit) -> str:
+    when = f" at {c.first:%H:%M:%S} UTC" if c.first else ""
+    return f"{opened(what_happened(c.cause, culprit), culprit)}{when}."
 
 
 def decide(found: list[Finding], end: Ending) -> Verdict:

@@ -1,4 +1,4 @@
-"""Causes and culprits in words, and what to do next: texts from causes.toml with the culprit's names filled in."""
+"""What to do next, and what to collect: texts from causes.toml with the culprit's names filled in."""
 
 from __future__ import annotations
 
@@ -46,27 +46,3 @@ def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:
 def collect(cause: str) -> tuple[str, ...]:
     """What to collect when the cause is not established."""
     return tuple(cause_texts().get(cause, {}).get("collect", []))
-
-
-def describe(culprit: Culprit) -> str:
-    """The culprit in a few words, empty when nobody is named."""
-    parts = []
-    if culprit.switch and not culprit.host:
-        parts.append(f"switch {culprit.switch}" + (f" port {culprit.switch_port}" if culprit.switch_port else ""))
-    if culprit.dev or (culprit.ifname and culprit.host):
-        parts.append(f"{culprit.dev or culprit.ifname}")
-    elif culprit.pci:
-        parts.append(f"GPU {culprit.gpu} ({culprit.pci})" if culprit.gpu is not None else culprit.pci)
-    if culprit.qpn is not None:
-        parts.append(f"queue pair {culprit.qpn}")
-    if culprit.rank is not None and not culprit.dev:
-        parts.append(
-            "ranks " + ", ".join(map(str, culprit.ranks[:8])) if len(culprit.ranks) > 1 else f"rank {culprit.rank}"
-        )
-    if culprit.host:
-        parts.append(f"on {culprit.host}" if parts else culprit.host)
-    if culprit.switch and culprit.host:
-        parts.append(f"(at {culprit.switch} {culprit.switch_port or ''})".replace(" )", ")"))
-    if culprit.peer:
-        parts.append(f"peer {culprit.peer}")
-    return " ".join(parts)

@@ -15,7 +15,7 @@ from postmortem.analysis.model import Analysis, Evidence, Finding, Loss, Span
 from postmortem.report.figures import agrees, clock, duration, money, plural, significant, size, stamp
 from postmortem.report.markdown_text import code, fence, prose, table
 from postmortem.report.view_hops import chain, network_sentence
-from postmortem.report.words import bin_title, cause_title, culprit_name, headline
+from postmortem.report.words import bin_title, cause_title, headline, unsaid
 
 EVIDENCE, RIVALS, OTHERS, STEPS, ROWS = 8, 6, 4, 10, 25
 LINE_LIMIT = 500
@@ -151,7 +151,7 @@ def _root_cause(analysis: Analysis) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    named = culprit_name(finding.culprit, finding.cause)
+    named = unsaid(finding)
     who = f": {prose(named, 300)}" if named else ""
     yield f"**{cause_title(finding.cause)}** ({finding.confidence:.2f}){who}. {prose(finding.summary)}"
     for text in (chain(finding), network_sentence(finding)):

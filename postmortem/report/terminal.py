@@ -25,7 +25,7 @@ from postmortem.report.figures import (
     visible,
 )
 from postmortem.report.view_hops import chain, network_sentence
-from postmortem.report.words import cause_title, culprit_name, sentence
+from postmortem.report.words import cause_title, culprit_name, sentence, unsaid
 from postmortem.report.words_loss import advice_words, energy_words, ratio_words, saving_words
 
 EVIDENCE_LINES = 6
@@ -115,7 +115,7 @@ def _verdict(page: _Page, analysis: Analysis) -> None:
             title = f"{title}: {verdict.word} ({verdict.confidence:.2f})"
             page.lines.append(page.style(title, "bad" if verdict.confidence >= 0.7 else "doubt"))
             named = culprit_name(verdict.culprit, verdict.cause)
-            if named:
+            if named and named.lower() not in visible(verdict.summary).lower():
                 page.text(named, style="bold")
     if verdict.summary:
         page.text(verdict.summary)
@@ -175,7 +175,7 @@ def _evidence(page: _Page, line: Evidence) -> None:
 def _other(page: _Page, number: int, finding: Finding) -> None:
     if number == 1:
         page.heading("Also considered")
-    named = culprit_name(finding.culprit, finding.cause)
+    named = unsaid(finding)
     where = f", {named}" if named else ""
     page.text(f"- {cause_title(finding.cause)} ({finding.confidence:.2f}){where}: {finding.summary}", hang=2)
     for line in finding.evidence[:1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -49,7 +49,7 @@ def build(analysis: Analysis, con: duckdb.DuckDBPyConnection) -> Timeline | None
         return None
     lo, hi = span
     places = lanes(con, lo, hi)
-    culprits = _culprits(analysis)
+    culprits = _culprits(analysis, {lane.name for lane in places})
     shown = _choose(places, culprits, _witnesses(analysis))
     hidden = [lane for lane in places if lane.name not in {lane.name for lane in shown}]
     bins = lane_bins(con, lo, hi, [lane.name for lane in shown], BINS)
@@ -89,15 +89,26 @@ def _shift(moment: datetime, seconds: float) -> datetime:
         return moment
 
 
-def _names(culprit: Culprit) -> Iterable[str]:
+def _names(culprit: Culprit, places: set[str]) -> Iterator[str]:
+    """The culprit's lanes: its machine, by the name that events have, and its switch and peer where they have any.
+
+    A machine without any event keeps its lane: its silence says something. A pod is no second machine, and of a switch or peer that logged
+    nothing the bundle may just lack the log: they are silent lanes only where no machine is known.
+    """
     # A name out of a path may hold bytes that are no UTF-8; the database takes none of these.
-    return (storable(name) for name in (culprit.host, culprit.pod, culprit.switch, culprit.peer) if name)
+    machine, others = (
+        [storable(name) for name in names if name]
+        for names in ((culprit.host, culprit.pod), (culprit.switch, culprit.peer))
+    )
+    if machine:
+        yield next((name for name in machine if name in places), machine[0])
+    yield from [name for name in others if name in places] or ([] if machine else others[:1])
 
 
-def _culprits(analysis: Analysis) -> list[str]:
-    named = list(_names(analysis.verdict.culprit))
+def _culprits(analysis: Analysis, places: set[str]) -> list[str]:
+    named = list(_names(analysis.verdict.culprit, places))
     if not named and analysis.findings:
-        named = list(_names(analysis.findings[0].culprit))
+        named = list(_names(analysis.findings[0].culprit, places))
     return list(dict.fromkeys(named))
 
 
@@ -110,7 +121,6 @@ def _witnesses(analysis: Analysis) -> list[str]:
 def _choose(places: list[Lane], culprits: list[str], witnesses: list[str]) -> list[Lane]:
     """Culprits, then witnesses, then where most happened; the lane without a place comes last."""
     known = {lane.name: lane for lane in places}
-    # A culprit without any event in the window keeps its lane: its silence says something.
     first = [known.get(name, Lane(name, 0, 0, 0, 0)) for name in culprits]
     seconds = [known[name] for name in witnesses if name in known]
     others = [lane for lane in places if lane.name != NO_PLACE]

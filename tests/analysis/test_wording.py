@@ -7,8 +7,8 @@ import re
 import pytest
 
 from postmortem.analysis.model import Culprit
+from postmortem.analysis.naming import culprit_name, opened, what_happened
 from postmortem.analysis.wording import cause_texts, next_steps
-from postmortem.report.words import culprit_name
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,17 @@ def test_no_step_repeats_a_word_or_shows_a_gap_when_nobody_is_named() -> None:
 
 def test_a_nic_known_by_its_address_alone_is_named_by_it() -> None:
     assert culprit_name(Culprit(host="a", pci="0000:5e:00.0"), "nic_fault") == "NIC 0000:5e:00.0 of a"
+
+
+@pytest.mark.parametrize(
+    ("cause", "culprit", "words"),
+    [
+        ("link_flap", Culprit(host="n7", dev="mlx5_5", switch="leaf-3", switch_port="Et6/1"), "The link mlx5_5 of n7 to leaf-3 Et6/1 went down"),
+        ("host_crash", Culprit(host="n7"), "n7 crashed"),
+        ("host_crash", Culprit(), "A host crashed"),
+        ("pcie_drop", Culprit(host="n7", pci="0000:9d:00.0", gpu=4), "GPU 0000:9d:00.0 of n7 left the PCIe bus"),
+        ("gpu_oom", Culprit(host="n7", rank=3, ranks=(3,)), "Rank 3 on n7 ran out of GPU memory"),
+    ],
+)  # fmt: skip
+def test_a_sentence_keeps_the_small_letter_of_a_name(cause: str, culprit: Culprit, words: str) -> None:
+    assert opened(what_happened(cause, culprit), culprit) == words

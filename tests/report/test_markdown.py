@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -102,11 +102,13 @@ def test_log_text_stays_text(attack: str) -> None:
         assert {token.info for token in tokens if token.type == "fence"} == {"text"}
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("`|\\*_[]()<>!#-+=~&@:;.,1aé \n\t'\""), max_size=30))
 def test_any_text_stays_text(text: str) -> None:
     check(render(hostile(text), VERSION))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_prose_keeps_every_word(text: str) -> None:
     """What a reader sees is the text as the other reports show it, white space folded."""
@@ -116,6 +118,7 @@ def test_prose_keeps_every_word(text: str) -> None:
     assert seen.split() == f"x {shown(text, 1000)}".split()
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40))
 def test_cells_keep_to_their_columns(one: str, two: str) -> None:
     tokens = READER.parse(table(("a", "b"), [(code(one), prose(two)), (code(two), "x")]))

@@ -9,8 +9,9 @@ import pytest
 from report_samples import ONSET, crash, quiet, unknown
 
 from postmortem.analysis.model import Analysis, Culprit, Evidence, Job, Loss, Span, Verdict
+from postmortem.analysis.naming import CAUSE_WORDS
 from postmortem.report.terminal import plain, summary
-from postmortem.report.words import BIN_WORDS, CAUSE_WORDS, what_happened
+from postmortem.report.words import BIN_WORDS, what_happened
 from postmortem.schema import CAUSES
 
 

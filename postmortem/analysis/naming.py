@@ -1,0 +1,209 @@
+"""Causes in words and the culprit's name as a cause sees it: the one place that names culprits, for verdicts and all reports.
+
+Names come out as the logs have them; what prints them makes odd characters visible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from postmortem.analysis.model import Culprit
+
+Subject = Literal["link", "port", "switch", "gpu", "nic", "queue pair", "rank", "host", "storage", "device"]
+
+ANY_SUBJECT: tuple[Subject, ...] = ("gpu", "queue pair", "link", "rank", "switch", "host")
+
+
+@dataclass(frozen=True, slots=True)
+class CauseWords:
+    """Title of a cause; what its culprit did; the sentence when no culprit is known."""
+
+    title: str
+    did: str
+    anonymous: str
+    subjects: tuple[Subject, ...] = ()
+
+
+CAUSE_WORDS: dict[str, CauseWords] = {
+    "link_flap": CauseWords("Link flap", "went down", "a network link went down", ("link", "host")),
+    "link_degraded": CauseWords("Degraded link", "ran degraded", "a network link ran degraded", ("link", "host")),
+    "optic_fault": CauseWords("Optic fault", "had a failing optic", "an optic failed", ("port", "link", "host")),
+    "switch_failure": CauseWords("Switch failure", "failed", "a switch failed", ("switch",)),
+    "congestion": CauseWords("Congestion", "was congested", "the network was congested", ("port", "switch", "link")),
+    "qp_straggler": CauseWords("Slow queue pair", "was slow", "a queue pair was slow", ("queue pair", "nic", "host")),
+    "pcie_drop": CauseWords("Device left the PCIe bus", "left the PCIe bus", "a device left the PCIe bus", ("device",)),
+    "gpu_memory": CauseWords(
+        "GPU memory error", "had an uncorrectable memory error", "a GPU had an uncorrectable memory error", ("gpu",)
+    ),
+    "gpu_fault": CauseWords("GPU fault", "failed", "a GPU failed", ("gpu", "host")),
+    "nvlink_fault": CauseWords("NVLink fault", "had an NVLink fault", "an NVLink failed", ("gpu", "host")),
+    "nic_fault": CauseWords("NIC fault", "failed", "a network adapter failed", ("nic", "host")),
+    "host_oom": CauseWords("Host out of memory", "ran out of memory", "a host ran out of memory", ("host",)),
+    "gpu_oom": CauseWords(
+        "GPU out of memory", "ran out of GPU memory", "a rank ran out of GPU memory", ("rank", "gpu")
+    ),
+    "host_crash": CauseWords("Host crash", "crashed", "a host crashed", ("host",)),
+    "cpu_fault": CauseWords(
+        "CPU or memory fault",
+        "had a CPU or memory hardware error",
+        "a host had a CPU or memory hardware error",
+        ("host",),
+    ),
+    "storage_stall": CauseWords("Storage stall", "stalled", "storage stalled", ("storage",)),
+    "clock_skew": CauseWords("Clock skew", "had a wrong clock", "the clock of a host was wrong", ("host",)),
+    "rank_straggler": CauseWords(
+        "Slow rank", "slowed the job down", "a rank slowed the job down", ("rank", "gpu", "host")
+    ),
+    "data_stall": CauseWords("Data stall", "waited for input data", "training waited for input data", ("rank", "host")),
+    "collective_mismatch": CauseWords(
+        "Collective mismatch",
+        "called a collective that does not match its peers",
+        "ranks called collectives that do not match",
+        ("rank",),
+    ),
+    "collective_hang": CauseWords(
+        "Hung collective", "got stuck in a collective", "with no fault seen, a collective got stuck", ("rank", "host")
+    ),
+    "software_exception": CauseWords(
+        "Software exception", "raised an exception", "the program raised an exception", ("rank", "host")
+    ),
+    "gpu_software": CauseWords(
+        "GPU error made by the program",
+        "hit a GPU error made by the program",
+        "the program made an error on a GPU",
+        ("rank", "gpu", "host"),
+    ),
+    "network_config": CauseWords(
+        "Network configuration",
+        "has a wrong network configuration",
+        "the network is configured wrongly",
+        ("nic", "host"),
+    ),
+    "version_mismatch": CauseWords(
+        "Version mismatch", "runs software versions that do not fit", "software versions do not fit", ("host",)
+    ),
+    "resource_limit": CauseWords(
+        "Resource limit", "hit a resource limit", "a resource limit was hit", ("host", "rank")
+    ),
+    "numeric": CauseWords(
+        "Numeric failure", "produced NaN or diverging values", "training became numerically unstable", ("rank",)
+    ),
+    "checkpoint_failure": CauseWords(
+        "Checkpoint failure", "failed to save or load a checkpoint", "a checkpoint failed", ("rank", "host")
+    ),
+    "preempted": CauseWords("Pre-emption", "was pre-empted", "the job was pre-empted"),
+    "cancelled": CauseWords("Cancelled", "was cancelled", "the job was cancelled"),
+    "job_timeout": CauseWords("Time limit", "ran into its time limit", "the job ran into its time limit"),
+    "unknown": CauseWords("Cause not established", "", "the cause is not established"),
+    "none": CauseWords("Nothing went wrong", "", "nothing went wrong"),
+}
+
+
+def cause_title(cause: str) -> str:
+    """Title of a cause class; a class without words gets its own name."""
+    words = CAUSE_WORDS.get(cause)
+    return words.title if words else cause.replace("_", " ").capitalize()
+
+
+def _joined(head: str | None, host: str | None) -> str | None:
+    if head is None:
+        return None
+    return f"{head} of {host}" if host else head
+
+
+def _gpu(c: Culprit) -> str | None:
+    name = f"GPU {c.pci}" if c.pci else f"GPU {c.gpu}" if c.gpu is not None else None
+    return _joined(name, c.host)
+
+
+def _nic(c: Culprit) -> str | None:
+    return _joined(c.dev or c.ifname, c.host)
+
+
+def _port(c: Culprit) -> str | None:
+    return f"port {c.switch_port} of {c.switch}" if c.switch and c.switch_port else None
+
+
+def _link(c: Culprit) -> str | None:
+    near, far = _nic(c), (f"{c.switch} {c.switch_port}" if c.switch_port else c.switch)
+    if near and far:
+        return f"the link {near} to {far}"
+    if near or far:
+        return f"the link {near or far}"
+    return None
+
+
+def _rank(c: Culprit) -> str | None:
+    if len(c.ranks) > 1:
+        shown = ", ".join(str(rank) for rank in c.ranks[:4])
+        more = f" and {len(c.ranks) - 4:,} more" if len(c.ranks) > 4 else ""
+        return f"ranks {shown}{more}"
+    rank = c.rank if c.rank is not None else next(iter(c.ranks), None)
+    if rank is None:
+        return None
+    return f"rank {rank} on {c.host}" if c.host else f"rank {rank}"
+
+
+def _device(c: Culprit) -> str | None:
+    # A NIC leaves the bus too: with no sign of a GPU the device's own name says which it was.
+    if c.gpu is None and c.rank is None and c.dev:
+        return _nic(c)
+    return _gpu(c) or _nic(c) or c.host
+
+
+def _storage(c: Culprit) -> str | None:
+    return f"storage {c.peer}" if c.peer else f"storage of {c.host}" if c.host else None
+
+
+def _queue_pair(c: Culprit) -> str | None:
+    if c.qpn is None:
+        return None
+    far = f" to {c.peer}" if c.peer else ""
+    return f"{_joined(f'queue pair {c.qpn} on {c.dev}' if c.dev else f'queue pair {c.qpn}', c.host)}{far}"
+
+
+def _subject(kind: Subject, c: Culprit) -> str | None:
+    match kind:
+        case "gpu":
+            return _gpu(c)
+        case "nic":
+            return _nic(c) or _joined(f"NIC {c.pci}" if c.pci else None, c.host)
+        case "port":
+            return _port(c)
+        case "link":
+            return _link(c)
+        case "rank":
+            return _rank(c)
+        case "device":
+            return _device(c)
+        case "storage":
+            return _storage(c)
+        case "queue pair":
+            return _queue_pair(c)
+        case "switch":
+            return f"switch {c.switch}" if c.switch else None
+        case "host":
+            return c.host or c.pod
+
+
+def culprit_name(culprit: Culprit, cause: str = "") -> str | None:
+    """Short name of the culprit as this cause sees it, as the logs have it; None when nothing is known of it."""
+    words = CAUSE_WORDS.get(cause)
+    order = (*(words.subjects if words else ()), *ANY_SUBJECT)
+    return next((name for kind in order if (name := _subject(kind, culprit))), culprit.peer)
+
+
+def what_happened(cause: str, culprit: Culprit) -> str:
+    """What the culprit did, without time and confidence, such as `GPU 3 of n7 left the PCIe bus`."""
+    words = CAUSE_WORDS.get(cause)
+    if words is None:
+        return f"the cause is {cause}"
+    subject = next((name for kind in words.subjects if (name := _subject(kind, culprit))), None)
+    return f"{subject} {words.did}" if subject else words.anonymous
+
+
+def opened(what: str, culprit: Culprit) -> str:
+    """`what` as the beginning of a sentence; a name of the logs keeps its small letter."""
+    own = (culprit.host, culprit.pod, culprit.dev, culprit.ifname, culprit.switch, culprit.peer)
+    return what if what.startswith(tuple(name for name in own if name)) else f"{what[:1].upper()}{what[1:]}"
