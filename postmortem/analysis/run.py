@@ -21,7 +21,13 @@ from postmortem.analysis.queue_pairs import measure_queue_pairs, with_lost_throu
 from postmortem.analysis.rivals import in_order
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.stragglers import explained_by_traces, read_traces, slow_workers, taxed
-from postmortem.analysis.training import broken_numbers, slowed_since, unfinished_preparation, unfinished_save
+from postmortem.analysis.training import (
+    broken_numbers,
+    slowed_since,
+    unfinished_preparation,
+    unfinished_save,
+    waiting_for_data,
+)
 from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.decoders import expand_hostlist
@@ -67,6 +73,7 @@ def analyse(
         broken_numbers(con, times),
         unfinished_preparation(con, times),
         unfinished_save(con, times),
+        waiting_for_data(con, times),
     )
     derived = [d for d in computed if d is not None]
     found = list(in_order(with_derived(con, findings(con, scored, edges, times, end), derived, end)))

@@ -52,9 +52,21 @@ def _data(name: str) -> dict[str, Any]:
 def load_symptoms() -> tuple[Symptom, ...]:
     """All symptoms of symptoms.toml, in order."""
     return tuple(
-        Symptom(s["cause"], tuple(s["events"]), s["tier"], float(s["weight"]), s.get("where", "true"))
+        Symptom(s["cause"], _with_entries(s), s["tier"], float(s["weight"]), s.get("where", "true"))
         for s in _data("symptoms.toml")["symptom"]
     )
+
+
+def _with_entries(symptom: dict[str, Any]) -> tuple[str, ...]:
+    """The events of a symptom. What an exception says, the launcher's entry that quotes the exception says, too."""
+    events = tuple(symptom["events"])
+    if (
+        "torch.exception" in events
+        and symptom["cause"] != "software_exception"
+        and "torch.elastic_failure" not in events
+    ):
+        return *events, "torch.elastic_failure"
+    return events
 
 
 def seconds(expression: str, names: dict[str, float]) -> float:

@@ -165,6 +165,40 @@ def unfinished_preparation(con: duckdb.DuckDBPyConnection, times: JobTimes) -> D
     return None
 
 
+def waiting_for_data(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived | None:
+    """The steps' own times say that most of them was waiting for data, far more than what a step takes otherwise.
+
+    Rule: at least five steps print both times; the first is left out, since loaders fill up then; half of the whole time went into
+    data, and the slowest step took five times the fastest quarter's. A job that is bound by its input throughout is slow by design.
+    """
+    if times.has_failure:
+        return None
+    rows = table_rows(
+        con,
+        """
+        SELECT step, ts, file, line, step_time_ms AS ms, data_time_ms AS data FROM steps
+        WHERE is_main AND attempt = ? AND step_time_ms > 0 AND data_time_ms IS NOT NULL AND data_time_ms <= 1.05 * step_time_ms ORDER BY step""",
+        [times.attempt],
+    )[1:]
+    if len(rows) < 4:
+        return None
+    usual = sorted(r["ms"] for r in rows)[len(rows) // 4]
+    waits = [r for r in rows if r["data"] >= 0.5 * r["ms"] and r["ms"] >= 5 * usual]
+    if not waits or sum(r["data"] for r in rows) < 0.5 * sum(r["ms"] for r in rows):
+        return None
+    worst = sorted(waits, key=lambda r: -r["data"])[:3]
+    longest = worst[0]
+    return Derived(
+        "data_stall",
+        0.85,
+        Culprit(),
+        f"Input data: {len(waits)} of {len(rows)} printed steps waited for it, step {longest['step']} {longest['data'] / 1000:.1f} s of {longest['ms'] / 1000:.1f} s.",
+        waits[0]["ts"],
+        (),
+        tuple((r["file"], int(r["line"])) for r in worst),
+    )
+
+
 def unfinished_save(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived | None:
     """A save that was begun just as the stuck collective was, and never finished: the ranks wait for the one that writes."""
     if times.watchdog_onset is None:

@@ -101,3 +101,81 @@ def test_counts_that_differ_are_a_hang_only_where_something_waits(analyse: Analy
     stuck = analyse({"ras.txt": RAS, "train.log": WATCHDOG}).analysis.verdict
     assert stuck.cause == "collective_hang"
     assert stuck.confidence < 0.9
+
+
+FRAME = '  File "/opt/lib/python3.9/site-packages/torch/serialization.py", line 309, in _open_zipfile_writer\n'
+LOADING = '  File "/opt/lib/python3.9/site-packages/torch/nn/modules/module.py", line 1130, in _call_impl\n'
+
+
+@pytest.mark.parametrize(("frame", "cause"), [(FRAME, "checkpoint_failure"), (LOADING, "software_exception")])
+def test_an_exception_raised_while_saving(analyse: Analyse, frame: str, cause: str) -> None:
+    text = steps(3) + TRACEBACK + frame + "RuntimeError: File out/checkpoint_0.pt cannot be opened.\n"
+    assert analyse({"train.log": text}).analysis.verdict.cause == cause
+
+
+PREPARES = (
+    '  File "/opt/lib/python3.10/site-packages/transformers/training_args.py", line 2035, in main_process_first\n'
+)
+STORE = "RuntimeError: [6] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout\n"
+
+
+@pytest.mark.parametrize(("frame", "cause"), [(PREPARES, "data_stall"), (LOADING, "network_config")])
+def test_a_store_that_was_asked_while_one_rank_prepared_data(analyse: Analyse, frame: str, cause: str) -> None:
+    assert analyse({"train.log": TRACEBACK + frame + STORE}).analysis.verdict.cause == cause
+
+
+ENTRY = """train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2025-03-11_18:33:20
+  host      : node-1
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 340055)
+  error_file: /tmp/torchelastic/attempt_0/1/error.json
+  traceback : Traceback (most recent call last):
+    File "/opt/train.py", line 16, in main
+      dist.barrier()
+  RuntimeError: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=1OpType=BARRIER), but Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=BARRIER).", "collective_mismatch"),
+        ("The NVIDIA driver on your system is too old (found version 11040).", "version_mismatch"),
+        ("expected scalar type Half but found Float", "unknown"),
+    ],
+)  # fmt: skip
+def test_what_the_launchers_entry_quotes(analyse: Analyse, said: str, cause: str) -> None:
+    assert analyse({"train.log": ENTRY.format(said)}).analysis.verdict.cause == cause
+
+
+def batches(data_s: list[float], compute_s: float = 0.5) -> str:
+    """Step lines with the time that each waited for data."""
+    return "".join(
+        f"Epoch: [1][{20 * n}/5005]\tTime {data + compute_s:.3f} (0.4)\tData {data:.3f} (0.2)\tLoss 1.2987 (1.2753)\n"
+        for n, data in enumerate(data_s)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data_s", "cause"),
+    [
+        ([0.04] * 5 + [8.6, 8.8, 8.4], "data_stall"),
+        ([12.0] + [0.04] * 7, "unknown"),
+        ([0.6] * 8, "unknown"),
+        ([0.04] * 7 + [0.4], "unknown"),
+    ],
+    ids=["waits", "the first step fills the loaders", "bound by its input all along", "a little longer"],
+)
+def test_steps_that_wait_for_data(analyse: Analyse, data_s: list[float], cause: str) -> None:
+    assert analyse({"train.log": batches(data_s)}).analysis.verdict.cause == cause
+
+
+@pytest.mark.parametrize(("why", "cause"), [("No route to host", "network_config"), ("Connection refused", "unknown")])
+def test_connections_that_are_tried_again(analyse: Analyse, why: str, cause: str) -> None:
+    """A refused connection comes before its other end is up; a missing route does not come up."""
+    line = f"node-01:1183664:1184669 [0] NCCL INFO socketPollConnect: connect returned {why}, retrying (34/34) after sleep for 3400 msec\n"
+    assert analyse({"nccl.log": line * 3}).analysis.verdict.cause == cause

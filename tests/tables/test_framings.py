@@ -177,6 +177,8 @@ PREFIXES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "mpirun, another job": ("[2,13]<stdout>: ", {"rank": 13}),
     "mpirun 5, tag-detailed": ("[1,3][node-07:4711]<stderr>: ", {"rank": 3, "host": "node-07", "pid": 4711}),
     "mpirun 5, tag-fullname": ("[prterun-node-07-81@1,3]<stderr>: ", {"rank": 3}),
+    "Metaflow": ("2026-03-04 05:06:07.227 [177/train/578 (pid 28936)] [rank12]: ", {"rank": 12, "pid": 28936, "ts": WHEN.replace(microsecond=227000)}),
+    "identity of a run": ("[09c561ee-a44c-4795-967c-7183a83b3160] [rank12]: ", {"rank": 12}),
     "Ray": ("(RayTrainWorker pid=615, ip=10.72.7.6) ", {"pid": 615}),
     "Ray, nested": ("(EngineCore_DP0 pid=1088) (RayWorkerWrapper pid=285, ip=10.72.7.6) ", {"pid": 285}),
     "pdsh": ("node-07: [rank12]: ", {"rank": 12, "host": "node-07"}),

@@ -38,6 +38,12 @@ HEADERS: Final = (
         + REST,
     ),
     Header("nccl", r"^(?P<host>[^ :\[\]]+):(?P<pid>[0-9]+):(?P<tid>[0-9]+) NCCL (?P<lvl>CALL) " + REST),
+    # NCCL before 2.3 did not say that it was NCCL.
+    Header(
+        "nccl",
+        r"^(?P<host>[^ :\[\]]+):(?P<pid>[0-9]+):(?P<tid>[0-9]+) \[(?P<gpu>-?[0-9]+)\] (?:(?P<src>[a-z][^ ]*\.(?:h|cc|cu):[0-9]+) )?(?P<lvl>INFO|WARN) "
+        + REST,
+    ),
     # Reports mask numbers (`host:XXXXXX [5]`), and one vendor puts rank/world, time, source and host in brackets.
     Header(
         "nccl",
