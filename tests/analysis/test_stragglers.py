@@ -294,6 +294,41 @@ def test_of_a_trace_and_steps_the_bill_takes_the_steps_and_notes_the_trace() -> 
     assert alone.throughput_loss == 0.5
 
 
+# Step times of each rank, compared within the pipeline stage (I1)
+
+STAGES = "  world_size ...................................... 16\n  pipeline_model_parallel_size .................... {}\n  use_tp_pp_dp_mapping ............................ {}\n"
+
+
+def per_rank(slow: dict[int, float]) -> str:
+    """A table of the steps of 16 ranks: the last four, a long stage, take 20 % longer than the others, ranks of `slow` so many times as long again."""
+    lines = ["rank,step,time,step_time_ms"]
+    for step in range(1, 31):
+        for rank in range(16):
+            took = (
+                1000.0 * (1.2 if rank >= 12 else 1.0) * slow.get(rank, 1.0) * (1 + 0.002 * ((7 * step + 3 * rank) % 5))
+            )
+            lines.append(f"{rank},{step},{1772359872 + 2 * step},{took:.1f}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("slow", "stages", "order", "named"),
+    [
+        ({}, 4, "False", []),
+        ({14: 1.1}, 4, "False", [14]),
+        ({2: 1.1}, 4, "False", [2]),
+        ({}, 1, "False", [12, 13, 14, 15]),
+        ({}, 4, "True", [12, 13, 14, 15]),
+    ],
+    ids=["a long stage", "slow in the long stage", "slow in another", "no stages", "ranks in another order"],
+)
+def test_step_times_of_ranks_are_compared_within_their_stage(
+    analyse: Analyse, slow: dict[int, float], stages: int, order: str, named: list[int]
+) -> None:
+    files = {"steps_per_rank.csv": per_rank(slow), "train.log": STAGES.format(stages, order)}
+    assert sorted(r.rank for r in stragglers(analyse(files)).slow_ranks) == named
+
+
 # Collective timings: who waits least (I4)
 
 START = datetime(2026, 3, 1, 10)

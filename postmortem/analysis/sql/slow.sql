@@ -1,14 +1,33 @@
 -- Ranks that are slower than their peers, and ranks that differ in a stuck collective. Queue pairs: queue_pairs.sql.
--- Input: steps, ranks, events.
+-- Input: steps, ranks, events, facts, groups.
+
+-- name: rank_stage
+-- needs: steps
+-- The pipeline stage of each rank, where it is known of all: by the groups of a flight recorder, else by Megatron-LM's arguments, whose stages are the
+-- outermost part of the rank unless replicas are said to be (rank = stage * world / stages + …).
+CREATE TEMP TABLE rank_stage AS
+WITH pipes AS (SELECT DISTINCT from_json(members, '["BIGINT"]') AS m FROM groups WHERE regexp_matches(description, '(?i)^(?:mesh_)?(?:pp|pipe|pipeline|pipeline_(?:model_)?parallel_group)$') AND members IS NOT NULL),
+told AS (SELECT m[i] AS rank, min(i) - 1 AS stage FROM (SELECT m, unnest(range(1, len(m) + 1)) AS i FROM pipes) GROUP BY 1 HAVING min(i) = max(i)),
+said AS (
+  SELECT max(try_cast(value AS BIGINT)) FILTER (fact = 'job.pipeline_size') AS stages, coalesce(bool_or(fact = 'job.rank_order' AND value = 'True'), false) AS is_other,
+    greatest(coalesce(max(nranks) FILTER (fact = 'job.world_size'), 0), coalesce((SELECT max(rank) + 1 FROM ranks), 0), coalesce((SELECT max(rank) + 1 FROM steps), 0)) AS world FROM facts
+),
+counted AS (SELECT r.rank, r.rank * stages // world AS stage FROM (SELECT DISTINCT rank FROM steps WHERE rank IS NOT NULL) r CROSS JOIN said WHERE stages > 1 AND world % stages = 0 AND NOT is_other),
+known AS (FROM told UNION ALL FROM counted WHERE NOT EXISTS (FROM told))
+SELECT rank, stage FROM known WHERE NOT EXISTS (FROM steps s WHERE s.rank IS NOT NULL AND s.rank NOT IN (SELECT rank FROM known));
 
 -- name: rank_ratio
 -- needs: steps
--- One row per step and rank with a time of its own: its time over the median of all ranks of that step.
+-- One row per step and rank with a time of its own: its time over the median of the ranks of its pipeline stage in that step (rule I1), of all ranks where the
+-- stages are not known.
 CREATE TEMP TABLE rank_ratio AS
-WITH own AS (SELECT attempt, step, rank, min(step_time_ms) AS ms, min(ts) AS ts, min(file) AS file, min(line) AS line FROM steps WHERE rank IS NOT NULL AND step_time_ms > 0 GROUP BY attempt, step, rank),
-med AS (SELECT attempt, step, median(ms) AS mid, count(*) AS n, max(ms) AS top FROM own GROUP BY attempt, step HAVING count(*) >= 3)
+WITH own AS (
+  SELECT attempt, step, rank, coalesce(g.stage, 0) AS stage, min(step_time_ms) AS ms, min(ts) AS ts, min(file) AS file, min(line) AS line
+  FROM steps LEFT JOIN rank_stage g USING (rank) WHERE rank IS NOT NULL AND step_time_ms > 0 GROUP BY attempt, step, rank, g.stage
+),
+med AS (SELECT attempt, step, stage, median(ms) AS mid, count(*) AS n, max(ms) AS top FROM own GROUP BY attempt, step, stage HAVING count(*) >= 3)
 SELECT o.attempt, o.step, o.rank, o.ts, o.ms / m.mid AS ratio, o.ms >= m.top AS is_slowest, o.file, o.line, row_number() OVER (PARTITION BY o.rank ORDER BY o.attempt DESC, o.step DESC) AS from_end, m.n
-FROM own o JOIN med m USING (attempt, step);
+FROM own o JOIN med m USING (attempt, step, stage);
 
 -- name: slow_ranks
 -- needs: rank_ratio
