@@ -82,7 +82,8 @@ def prepare(folder: Path) -> None:
 def _run(command: str, folder: Path) -> str:
     """Output of `command`, run once however often it is quoted; what it wrote is removed, so that no other output is numbered after it."""
     env = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "POSTMORTEM_CACHE"},
+        "XDG_CACHE_HOME": str(folder / ".cache"),
         "PATH": f"{folder / '.bin'}:{os.environ.get('PATH', '')}",
         "COLUMNS": "100",
         "NO_COLOR": "1",

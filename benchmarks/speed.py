@@ -148,6 +148,7 @@ def analyze_command(folder: Path, workers: int) -> list[str]:
         "--format",
         "json",
         "-q",
+        "--no-cache",
         "--workers",
         str(workers),
     ]

@@ -22,6 +22,7 @@ from postmortem.bundle import Limits, Plan, Problem, base_name, is_url, plan
 from postmortem.engine import WORKERS_FROM_BYTES, default_workers
 from postmortem.errors import NoRoomError
 from postmortem.redaction import Masks, find_names, redact, sweep
+from postmortem.tables.kept import Kept, keep, restore, see
 from postmortem.tables.parse import Where, parse
 from postmortem.tables.settle import DECODED, settle
 from postmortem.tables.store import connect, document, macros, source_views
@@ -42,6 +43,8 @@ class Options:
     context: bool = True
     scheduler: str | None = None
     spool: str | None = None
+    cache: Path | None = None
+    """Folder of rows of bundles that were parsed before (`postmortem.tables.kept`); of what a cluster parses nothing is kept."""
     limits: Limits = field(default_factory=Limits)
     redact: bool = False
     """Mask hosts, addresses, users, paths, mails and tokens in the answer and in all tables."""
@@ -158,14 +161,24 @@ def _open(
     where = Where(options.workers, options.scheduler, options.spool)
     target = rest.enter_context(where.open_spool(spool))
     problems: list[Problem] = list(todo.problems)
-    done = members = 0
-    with closing(parse(todo, paths, spool, target, options.parsers, where, options.limits)) as parsed:
-        for task, result in parsed:
-            problems += result.problems
-            done += sum(u.size for u in task.units)
-            members += result.members
-            if progress:
-                progress(done, total, members)
+    cache = None if where.is_shared else options.cache
+    seen = see(todo, ("", *map(str, options.parsers)), options.limits) if cache else None
+    kept = restore(cache, seen.key, spool) if cache and seen else None
+    if kept is not None:
+        problems += kept.problems
+        if progress:
+            progress(total, total, kept.members)
+    else:
+        done = members = 0
+        with closing(parse(todo, paths, spool, target, options.parsers, where, options.limits)) as parsed:
+            for task, result in parsed:
+                problems += result.problems
+                done += sum(u.size for u in task.units)
+                members += result.members
+                if progress:
+                    progress(done, total, members)
+        if cache and seen:
+            keep(cache, seen, spool, Kept(members, tuple(problems[len(todo.problems) :])))
     db_path = folder / "incident.duckdb" if with_file else None
     # A small bundle's statements are over before a second thread has been woken.
     threads = 1 if total < WORKERS_FROM_BYTES else None

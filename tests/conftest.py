@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # No settings of the machine that runs the tests.
 for _name in {f"POSTMORTEM_{key.replace('-', '_').upper()}" for key in BY_KEY} & set(os.environ):
     del os.environ[_name]
+# Nor does a test fill its cache, or meet what another has put there.
+os.environ["POSTMORTEM_CACHE"] = "0"
 
 ROOT = Path(__file__).resolve().parent.parent
 Run = Callable[..., "Result"]

@@ -76,6 +76,8 @@ _SHOWN = {
     "pue": "1.2",
     "redact": "true",
     "limit": '["size=500G"]',
+    "cache": "false",
+    "cache-folder": '"/scratch/postmortem"',
 }
 
 

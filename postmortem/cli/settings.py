@@ -140,6 +140,11 @@ _OPTIONS: Final[Mapping[str, dict[str, Any]]] = {
         "metavar": "NAME=VALUE",
         "help": "Bound on unpacking a file: size=200G, ratio=1000, members=1M, depth=6, zip=4G (a zip in an archive); may be given again.",
     },
+    "--cache/--no-cache": {
+        "default": True,
+        "help": "Keep the rows of parsed bundles and use them again when the same bundle comes again.",
+    },
+    "--cache-folder": {"type": _PATH, "help": "Where rows are kept; default: postmortem in the user's cache folder."},
 }
 BY_KEY: Final = {one.key: one for one in (Setting([names], **attrs) for names, attrs in _OPTIONS.items())}
 
@@ -153,6 +158,8 @@ class Values:
     workers: int | None
     scheduler: str | None
     spool: str | None
+    cache: bool
+    cache_folder: Path | None
     gpu_hour_price: float | None
     mtbf_hours: float | None
     energy: bool
@@ -171,6 +178,7 @@ class Values:
             workers=self.workers,
             scheduler=self.scheduler,
             spool=self.spool,
+            cache=(self.cache_folder or _user_cache()) if self.cache else None,
             price=self.gpu_hour_price,
             asked=asked(self.mtbf_hours, self.energy, self.gpu_watts, self.pue),
             context=context,
@@ -238,6 +246,12 @@ def user_file() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("postmortem", appauthor=False) / "config.toml"
+
+
+def _user_cache() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("postmortem", appauthor=False)
 
 
 def outside(bundles: Iterable[Path | str]) -> None:

@@ -30,7 +30,8 @@ def shown(run: Run, *arguments: str) -> dict[str, tuple[Any, str]]:
     return {row["key"]: (row["value"], row["from"]) for row in json.loads(result.stdout)}
 
 
-def test_without_anything_all_is_default(postmortem: Run) -> None:
+def test_without_anything_all_is_default(postmortem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POSTMORTEM_CACHE")  # of the tests
     found = shown(postmortem)
     assert set(found) == set(BY_KEY)
     assert {origin for _, origin in found.values()} == {"default"}
