@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -11,14 +12,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Paths in a wheel built from this checkout."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from this checkout."""
     from hatchling.builders.wheel import WheelBuilder
 
-    folder = tmp_path_factory.mktemp("wheel")
-    (path,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
-    with zipfile.ZipFile(path) as wheel:
-        return set(wheel.namelist())
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
+    return Path(path)
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    """Paths in the wheel."""
+    with zipfile.ZipFile(wheel) as opened:
+        return set(opened.namelist())
 
 
 def below(folder: str) -> set[str]:
@@ -46,6 +52,24 @@ def test_the_data_folders_are_inside_the_package(names: set[str], folder: str) -
 def test_nothing_else_is_installed(names: set[str]) -> None:
     assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"postmortem"}
     assert [n for n in names if n.endswith("LICENSE")]
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size < 2_000_000
+
+
+def test_the_sdist_holds_what_a_packager_needs(tmp_path: Path) -> None:
+    from hatchling.builders.sdist import SdistBuilder
+
+    (path,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(path) as opened:
+        found = {name.split("/", 1)[1] for name in opened.getnames() if "/" in name}
+    wanted = set().union(
+        *(below(folder) for folder in ("postmortem", "parsers", "reports", "tests", "docs", "benchmarks"))
+    )
+    assert wanted - found == set()
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO"} <= found
+    assert not [name for name in found if name.startswith(("build/", "dist/", ".ci/"))]
 
 
 def test_the_command_is_declared(names: set[str]) -> None:
