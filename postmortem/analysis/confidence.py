@@ -22,7 +22,7 @@ _LIMIT: Final = 6.0
 """Logits beyond this say no more."""
 _WEAK: Final = -0.3
 """A score below this logit hardly establishes anything: from here on the confidence falls fast."""
-_OPEN: Final = 0.68
+_OPEN: Final = 0.69
 """The highest confidence of a finding that nothing settles."""
 
 

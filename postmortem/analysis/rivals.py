@@ -66,7 +66,21 @@ def _seconds(value: float) -> str:
 
 
 def in_order(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings, each chosen over those below it and over none above it."""
+    """The findings, each chosen over those below it and over none above it.
+
+    They exclude each other: what the first leaves of certainty is shared out among the others, in proportion to what each would be alone.
+    """
+    if len(found) > 1:
+        first, others = found[0], found[1:]
+        whole = sum(f.confidence for f in others)
+        left = 1 - first.confidence
+        found = [
+            first,
+            *(
+                replace(f, confidence=round(min(f.confidence, left * f.confidence / whole), 4)) if whole > 0 else f
+                for f in others
+            ),
+        ]
     out = []
     for number, finding in enumerate(found):
         above = {f.cause for f in found[:number]} | {finding.cause}

@@ -78,7 +78,7 @@ def broken_numbers(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived |
             return None
         worst = max(range(at, min(at + BEFORE, len(steps))), key=lambda i: steps[i]["loss"] or 0.0)
         shown = sorted({at, worst, *([len(steps) - 1] if _vanished(steps) else [])}, key=lambda i: (i != worst, i))
-        return _numeric(steps, shown, 0.65 if came_back else 0.9)
+        return _numeric(steps, shown, 0.69 if came_back else 0.9)
     if _vanished(steps):
         return _numeric(steps, [len(steps) - 1], 0.6)
     return _lost_scale(con)
@@ -147,10 +147,10 @@ def unfinished_preparation(con: duckdb.DuckDBPyConnection, times: JobTimes) -> D
         if row["done"] is None or row["done"] >= 99:
             continue
         if limit is not None:
-            fits, p = 0.8 * limit <= spent <= 1.3 * limit, 0.85
+            fits, p = 0.8 * limit <= spent <= 1.3 * limit, 0.9
         else:
             fits = any(0.98 * s <= spent <= 1.05 * s for s in USUAL_LIMITS_S) and (times.has_failure or row["is_last"])
-            p = 0.65
+            p = 0.69
         if fits:
             said = (row["reason"] or "").strip() or "data preparation"
             return Derived(
@@ -216,7 +216,7 @@ def unfinished_save(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived 
     row = rows[0]
     return Derived(
         "checkpoint_failure",
-        0.65,
+        0.69,
         Culprit(host=row["host"], rank=row["rank"], ranks=() if row["rank"] is None else (row["rank"],)),
         "Saving a checkpoint: begun just before the collective got stuck, and never finished.",
         row["ts"],

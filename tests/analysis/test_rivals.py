@@ -73,4 +73,18 @@ def test_a_finding_is_chosen_over_those_below_it_only() -> None:
         ]
     )
     assert [[r.cause for r in f.chosen_over] for f in found] == [["collective_hang", "gpu_fault"], ["gpu_fault"], []]
-    assert found[0].chosen_over[1].why == "less likely: 0.20 against 0.90"
+    assert found[0].chosen_over[1].why == "less likely: 0.04 against 0.90"
+
+
+def test_what_the_first_finding_leaves_is_shared_among_the_others() -> None:
+    found = in_order(
+        [
+            Finding("link_flap", 0.9, Culprit(), "", ()),
+            Finding("nic_fault", 0.8, Culprit(), "", ()),
+            Finding("congestion", 0.2, Culprit(), "", ()),
+        ]
+    )
+    assert [f.confidence for f in found] == [0.9, 0.08, 0.02]
+    # Weak ones are not made stronger.
+    weak = in_order([Finding("link_flap", 0.5, Culprit(), "", ()), Finding("nic_fault", 0.1, Culprit(), "", ())])
+    assert [f.confidence for f in weak] == [0.5, 0.1]
