@@ -674,6 +674,22 @@ TABLES: Final[tuple[Table, ...]] = (
         ),
     ),
     Table(
+        "proxy_steps",
+        "one row per send that an NCCL proxy thread waited for; key file, line",
+        (
+            Column("t_us", "DOUBLE", "begin on the trace's own clock, microseconds"),
+            Column("host", "VARCHAR", "host"),
+            Column("pid", "BIGINT", "process"),
+            Column("rank", "BIGINT", "sending rank in its communicator"),
+            Column("peer_rank", "BIGINT", "receiving rank in the communicator"),
+            Column("channel", "BIGINT", "channel of the communicator"),
+            Column("size", "BIGINT", "bytes of a chunk"),
+            Column("wait_us", "DOUBLE", "time on the wire, microseconds"),
+            Column("file", "VARCHAR", "evidence"),
+            Column("line", "BIGINT", "evidence"),
+        ),
+    ),
+    Table(
         "qp_windows",
         "one row per queue pair and twentieth of its trace, latencies as if all messages had the commonest size; key file, dev, qpn, win",
         (

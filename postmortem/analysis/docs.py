@@ -32,8 +32,8 @@ FEATURE_WORDS: Final[dict[str, str]] = {
     "rival": "sign of the strongest other cause that no rule ties to it; counts for the confidence, not for the order",
 }
 NOTES: Final[dict[str, str]] = {
-    "qp_straggler": "Computed from `qp_samples`: a queue pair whose requests take far longer than those of its peers.",
-    "rank_straggler": "Also computed from `steps`: a rank that stays slower than the median of its steps.",
+    "qp_straggler": "Computed from `qp_samples`: a queue pair whose requests take far longer than those of its peers; without it from `proxy_steps`: a channel to a peer whose sends do.",
+    "rank_straggler": "Also computed from `steps`: a rank that stays slower than the median of its pipeline stage, of all ranks where the stages are not known.",
     "software_exception": "An exception whose own line is a sign of another cause, told or direct and of weight 0.5 or more, is no sign of this one.",
     "numeric": "Also computed from `steps` and loss scales: a loss that jumps, vanishes or overflows again and again.",
     "data_stall": "Also computed: a data preparation that stood unfinished at the time limit of the ranks that waited for it.",

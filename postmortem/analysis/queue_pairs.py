@@ -13,6 +13,7 @@ import duckdb
 from postmortem.analysis.derived import Derived, table_rows
 from postmortem.analysis.model import Culprit, Loss, SlowQueuePair, Span
 from postmortem.analysis.model_slow import QueuePairs
+from postmortem.analysis.proxy_steps import slow_channels
 from postmortem.tables.statements import run
 
 MOST: Final = 8
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 
 def measure_queue_pairs(con: duckdb.DuckDBPyConnection) -> tuple[Derived | None, QueuePairs]:
     """(the slow queue pairs as a computed candidate, the picture of all); fills `qp_windows`. Needs `slow.sql` and the names."""
-    for name in ("queue_pairs.sql", "queue_pair_onsets.sql"):
+    for name in ("queue_pairs.sql", "queue_pair_onsets.sql", "proxy_steps.sql"):
         run(con, "postmortem.analysis", name)
     slow = table_rows(con, "SELECT * FROM slow_qps ORDER BY p99_us DESC, file, qpn")
     places = table_rows(con, "SELECT * FROM qp_places ORDER BY file, dev, qpn") if slow else []
@@ -42,7 +43,9 @@ def measure_queue_pairs(con: duckdb.DuckDBPyConnection) -> tuple[Derived | None,
             extra_us=round(float(worst["extra_us"] or 0.0), 2),
             traced_share=round(worst["extra_s"] / worst["span_s"], 9) if worst["span_s"] else None,
         )
-    if not slow or (len(slow) > MOST and where not in {"nic", "peer nic"}):
+    if not slow:
+        return slow_channels(con), picture
+    if len(slow) > MOST and where not in {"nic", "peer nic"}:
         return None, picture
     return _candidate(con, slow, said), picture
 

@@ -1,4 +1,4 @@
-"""Trace of NCCL's example profiler plug-in -> `qp_samples`, `coll_samples`.
+"""Trace of NCCL's example profiler plug-in -> `qp_samples`, `coll_samples`, `proxy_steps`.
 
 A Chrome trace that is often no JSON: `[`, then one object per line ending in a comma, the closing bracket missing when the
 process was killed, some values bare words (NCCL 2.23 to 2.30, plugins/profiler/example/print_event.cc):
@@ -17,6 +17,7 @@ from typing import Final
 import polars as pl
 
 from postmortem.decoders.base import MAX_SAMPLE_EVENTS, MAX_TEXT, Decoded, Format, MemberLike, numbered
+from postmortem.decoders.collectives.proxy_steps import WANTED, ProxySteps
 from postmortem.lines.blocks import read_blocks
 from postmortem.patterns import later
 
@@ -54,18 +55,19 @@ class _Trace:
 
 
 def decode_trace(member: MemberLike, host_hint: str | None, rank_hint: int | None) -> Decoded:
-    """Rows of `qp_samples` (a `Qp` begin with its end) and `coll_samples` (a collective with nested network or kernel events).
+    """Rows of `qp_samples` (a `Qp` begin with its end), `coll_samples` (a collective with nested network or kernel events) and `proxy_steps`.
 
     `dev` is the device's index as printed. `rank` is that of the file's name, if it has one. A collective without nested
     events is its enqueue, not the transfer (nccl issue 1765): its `elapsed_us` is null. Small traces also give events.
     """
     decoded = Decoded()
-    trace = _Trace()
+    trace, steps = _Trace(), ProxySteps()
     for block in read_blocks(member.stream):
         decoded.count(block)
         lines = numbered(block)
         _take_qp(trace, _fields(lines.filter(pl.col("t").str.contains('"Qp"', literal=True))))
         _take_collectives(trace, lines.filter(pl.col("t").str.contains(r'"cat"\s*:\s*"(?:COLL|PROXY|GPU)"')))
+        steps.take(_step_fields(lines.filter(pl.col("t").str.contains(WANTED))))
     if trace.open_coll is not None:
         trace.coll.append(_collectives(trace.open_coll))
     if trace.dropped:
@@ -74,6 +76,9 @@ def decode_trace(member: MemberLike, host_hint: str | None, rank_hint: int | Non
     rank = rank_hint if rank_hint is not None else int(named[2]) if named else None
     _put_qp(decoded, trace, member.name, host_hint, rank)
     _put_collectives(decoded, trace, member.name, host_hint)
+    sends = steps.table(member.name, host_hint)
+    if sends is not None:
+        decoded.tables["proxy_steps"] = sends
     return decoded
 
 
@@ -90,6 +95,19 @@ def _fields(lines: pl.DataFrame) -> pl.DataFrame:
     """What every event has, in columns; lines without phase, process or time are left out."""
     rows = lines.with_columns(_word("ph"), _word("cat"), *map(_number, ("id", "pid", "tid")), _number("ts", pl.Float64))
     return rows.filter(pl.col("ph").is_in(["b", "e"]) & pl.col("ts").is_finite() & pl.col("pid").is_not_null())
+
+
+def _step_fields(lines: pl.DataFrame) -> pl.DataFrame:
+    """The columns that `ProxySteps` takes."""
+    return _fields(lines).select(
+        "pid",
+        "id",
+        "line",
+        "ph",
+        "ts",
+        _word("name").alias("op"),
+        *map(_number, ("Channel", "Peer", "ChunkSize", "Rank")),
+    )
 
 
 # ---- queue pairs -----------------------------------------------------------------------------------------------------
@@ -265,7 +283,7 @@ def _add_events(decoded: Decoded, rows: pl.DataFrame) -> None:
 FORMATS: Final = (
     Format(
         "nccl_profiler",
-        "trace of the example profiler plug-in: timings of queue pairs and collectives",
+        "trace of the example profiler plug-in: timings of queue pairs, proxy steps and collectives",
         "NCCL 2.23 to 2.30",
         "NVIDIA/nccl plugins/profiler/example/print_event.cc",
         lambda head: looks_like_trace(head.raw),
