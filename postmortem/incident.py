@@ -182,7 +182,9 @@ def _open(
     db_path = folder / "incident.duckdb" if with_file else None
     # A small bundle's statements are over before a second thread has been woken.
     threads = 1 if total < WORKERS_FROM_BYTES else None
-    con = connect(None if options.redact else db_path, folder, options.memory_limit, threads)
+    # In a file columns are compressed: of a large incident memory would not hold them, and what spills is not.
+    tables = folder / "incident.duckdb" if db_path is not None or total >= WORKERS_FROM_BYTES else None
+    con = connect(None if options.redact else tables, folder, options.memory_limit, threads)
     masks = None
     try:
         settle(con, spool, problems, whole=with_file)

@@ -109,10 +109,17 @@ def fill_attempts(con: duckdb.DuckDBPyConnection, times: JobTimes, end: Ending) 
         before = values[2] or before
 
 
-def _frame(con: duckdb.DuckDBPyConnection, table: str, order: str) -> pl.DataFrame:
+_COUNTED: Final = """
+    WHERE is_main OR rowid IN (SELECT rowid FROM steps WHERE NOT is_main AND ts IS NOT NULL ORDER BY epoch_us(ts) % 1000000 = 0, rowid LIMIT 3)"""
+"""The steps that count, and of those that ranks print for themselves (there may be millions) three, to tell how fine their stamps are."""
+
+
+def _frame(con: duckdb.DuckDBPyConnection, table: str, order: str, where: str = "") -> pl.DataFrame:
     """A public table as a frame; rows of steps and checkpoints, not of log lines, so Python rows do."""
     schema = polars_schema(TABLE_BY_NAME[table].columns)
-    return pl.DataFrame(con.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall(), schema=schema, orient="row")
+    return pl.DataFrame(
+        con.execute(f"SELECT * FROM {table} {where} ORDER BY {order}").fetchall(), schema=schema, orient="row"
+    )
 
 
 def middle(moment: datetime | None) -> datetime | None:
@@ -254,7 +261,7 @@ def bill(
     last_seen = max((t for t in (seen[1] if seen else None, times.end) if t is not None), default=None)
     loss = estimate(
         CostInput(
-            steps=_middles(_frame(con, "steps", "attempt, step, ts, file, line")),
+            steps=_middles(_frame(con, "steps", "attempt, step, ts, file, line", _COUNTED)),
             checkpoints=_middles(_frame(con, "checkpoints", "attempt, ts, file, line")),
             attempts=_attempts(con, times),
             pauses=_pauses(con),

@@ -46,21 +46,20 @@ def align(con: duckdb.DuckDBPyConnection) -> None:
 
 def _shift(con: duckdb.DuckDBPyConnection) -> None:
     """Take the shifts of `zone_found` from the times of events, facts, hosts and coverage."""
-    con.execute(
-        'CREATE TEMP TABLE shifted AS SELECT file, line, "offset", shift_s FROM line_clock JOIN zone_found USING (unit)'
-    )
-    for table, columns in (("events", ("ts", "ts_aligned", "ts_lo", "ts_hi")), ("facts", ("ts",))):
-        sets = ", ".join(f"{c} = {table}.{c} - to_seconds(s.shift_s)" for c in columns)
-        con.execute(
-            f'UPDATE {table} SET {sets} FROM shifted s WHERE s.file = {table}.file AND s.line = {table}.line AND s."offset" = {table}."offset"'
-        )
+    con.execute("CREATE TEMP TABLE shifted AS SELECT event_id, shift_s FROM line_clock JOIN zone_found USING (unit)")
+    sets = ", ".join(f"{c} = events.{c} - to_seconds(s.shift_s)" for c in ("ts", "ts_aligned", "ts_lo", "ts_hi"))
+    con.execute(f"UPDATE events SET {sets} FROM shifted s WHERE s.event_id = events.event_id")
+    con.execute("""
+        UPDATE facts SET ts = facts.ts - to_seconds(s.shift_s) FROM (SELECT file, line, "offset", shift_s FROM fact_line_clock JOIN zone_found USING (unit)) s
+        WHERE s.file = facts.file AND s.line = facts.line AND s."offset" = facts."offset" """)
     con.execute("""
         UPDATE hosts SET first_ts = s.first_ts, last_ts = s.last_ts FROM (
           SELECT host, min(ts) AS first_ts, max(ts) AS last_ts FROM (SELECT host, ts FROM events UNION ALL SELECT host, ts FROM facts) GROUP BY host
         ) s WHERE s.host = hosts.host""")
     con.execute("""
         UPDATE coverage SET first_ts = s.first_ts, last_ts = s.last_ts FROM (
-          SELECT file, min(ts) AS first_ts, max(ts) AS last_ts FROM events SEMI JOIN (SELECT DISTINCT file FROM shifted) USING (file) GROUP BY file
+          SELECT file, min(ts) AS first_ts, max(ts) AS last_ts FROM events WHERE file IN (
+            SELECT file FROM events SEMI JOIN shifted USING (event_id) UNION ALL SELECT file FROM fact_line_clock SEMI JOIN zone_found USING (unit)) GROUP BY file
         ) s WHERE s.file = coverage.file""")
     con.execute("DROP TABLE shifted")
 
@@ -71,12 +70,12 @@ def _apply(con: duckdb.DuckDBPyConnection) -> None:
         UPDATE events SET ts_aligned = coalesce(events.ts_aligned, events.ts) - to_microseconds(s.offset_us),
           ts_lo = coalesce(events.ts_aligned, events.ts) - to_microseconds(s.offset_us + s.wide_us), ts_hi = coalesce(events.ts_aligned, events.ts) - to_microseconds(s.offset_us - s.wide_us)
         FROM (
-          SELECT c.file, c.line, c."offset", coalesce(any_value(p.offset_us), 0) AS offset_us, any_value(c.res_us) + coalesce(any_value(p.uncertainty_us), {UNKNOWN_US})
+          SELECT c.event_id, coalesce(any_value(p.offset_us), 0) AS offset_us, any_value(c.res_us) + coalesce(any_value(p.uncertainty_us), {UNKNOWN_US})
             + coalesce(any_value(CASE WHEN e.ts < p.valid_from + to_microseconds(p.twice_us) THEN p.twice_us END), 0) AS wide_us
-          FROM line_clock c JOIN events e USING (file, line, "offset")
+          FROM line_clock c JOIN events e USING (event_id)
           LEFT JOIN clock_spans p ON p.node = c.node AND (p.valid_from IS NULL OR e.ts >= p.valid_from) AND (p.valid_to IS NULL OR e.ts < p.valid_to)
-          GROUP BY c.file, c.line, c."offset"
-        ) s WHERE s.file = events.file AND s.line = events.line AND s."offset" = events."offset" AND events.ts IS NOT NULL""")
+          GROUP BY c.event_id
+        ) s WHERE s.event_id = events.event_id AND events.ts IS NOT NULL""")
 
 
 def half_width(con: duckdb.DuckDBPyConnection, event_id: int) -> timedelta:

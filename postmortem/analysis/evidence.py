@@ -113,8 +113,10 @@ def _effects(con: duckdb.DuckDBPyConnection, best: Candidate, edges: list[Edge],
     """First rows of what a rule says followed, and the first line by which the job knew."""
     episodes = [
         e.effect
-        for e in sorted(edges, key=lambda e: (-e.strength, abs(e.lag_s), e.effect))
-        if e.cause == best.episode and not e.rule.startswith(("F7", "F9", "F10", "F16", "E5"))
+        for e in sorted(
+            (e for e in edges if e.cause == best.episode), key=lambda e: (-e.strength, abs(e.lag_s), e.effect)
+        )
+        if not e.rule.startswith(("F7", "F9", "F10", "F16", "E5"))
     ]
     names: dict[str, int] = {}
     for row in con.execute(

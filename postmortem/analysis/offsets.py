@@ -14,7 +14,7 @@ from typing import Final
 import duckdb
 import polars as pl
 
-from postmortem.analysis.zones import NEAR_US, frame
+from postmortem.analysis.zones import NEAR_US, frame, shared
 
 FLOOR_US: Final = {"fine": 100_000, "medium": 1_000_000}
 """Least uncertainty of an offset: how far the moments of a grade are from simultaneous."""
@@ -64,14 +64,14 @@ def _steps(con: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[datetime, flo
     From the daemons' own lines, and from kernel lines that print date and uptime: their difference jumps with the clock.
     """
     told = con.execute("""
-        SELECT c.node, e.ts, any_value(CASE WHEN e.reason IS NULL THEN try_cast(e.value AS DOUBLE) * 1e6 END) FROM events e JOIN line_clock c USING (file, line, "offset")
+        SELECT c.node, e.ts, any_value(CASE WHEN e.reason IS NULL THEN try_cast(e.value AS DOUBLE) * 1e6 END) FROM events e JOIN line_clock c USING (event_id)
         WHERE e.event = 'host.clock_step' AND e.ts IS NOT NULL AND e.source IN ('host', 'kernel') GROUP BY c.node, e.ts ORDER BY ALL""").fetchall()
     seen = con.execute("""
         WITH k AS (
-          SELECT c.node, e.file, e.line, e.ts, e.boot, epoch_us(e.ts) - e.uptime_s * 1e6 AS boot_us, c.res_us FROM events e JOIN line_clock c USING (file, line, "offset")
+          SELECT c.node, e.file, e.line, e.ts, e.boot, epoch_us(e.ts) - e.uptime_s * 1e6 AS boot_us, c.res_us FROM events e JOIN line_clock c USING (event_id)
           WHERE e.uptime_s > 300 AND e.ts IS NOT NULL AND NOT c.is_borrowed
           UNION ALL
-          SELECT c.node, f.file, f.line, f.ts, f.boot, epoch_us(f.ts) - f.uptime_s * 1e6, c.res_us FROM facts f JOIN line_clock c USING (file, line, "offset")
+          SELECT c.node, f.file, f.line, f.ts, f.boot, epoch_us(f.ts) - f.uptime_s * 1e6, c.res_us FROM facts f JOIN fact_line_clock c USING (file, line, "offset")
           WHERE f.uptime_s > 300 AND f.ts IS NOT NULL AND NOT c.is_borrowed
         ), d AS (SELECT *, boot_us - lag(boot_us) OVER w AS jump, lead(boot_us) OVER w - boot_us AS next_jump, epoch_us(ts - lag(ts) OVER w) AS gap FROM k WINDOW w AS (PARTITION BY file, boot ORDER BY line))
         SELECT node, ts, jump FROM d WHERE abs(jump) > 1e6 + res_us + 200e-6 * abs(gap) AND abs(jump) < 3600e6 AND abs(coalesce(next_jump, 0)) < 0.5 * abs(jump) ORDER BY ALL""").fetchall()
@@ -122,13 +122,7 @@ def _moments(con: duckdb.DuckDBPyConnection, shifts: dict[str, int]) -> pl.DataF
 def _solve(moments: pl.DataFrame, solved: dict[str, _Solved], floor: float) -> None:
     """Add to `solved` the offsets of nodes that share at least three moments with nodes in it; the first call picks the reference."""
     if not solved:
-        counts = (
-            moments.join(moments, on=["kind", "key"])
-            .filter(pl.col("node") != pl.col("node_right"))
-            .group_by("node")
-            .len()
-            .rows()
-        )
+        counts = shared(moments, "node").rows()
         counts = [c for c in counts if c[1] >= MIN_SHARED]
         if not counts:
             return
@@ -156,15 +150,21 @@ def _compared(moments: pl.DataFrame, solved: dict[str, _Solved], skip: set[str],
         .filter((pl.col("n") > 1) | (pl.col("only") != pl.col("node")))
         .with_columns(d=pl.col("us") - pl.col("ref"))
     )
-    out: dict[str, _Solved] = {}
-    for (node,), group in rows.sort("node", "kind", "key").group_by("node", maintain_order=True):
-        if group.height < MIN_SHARED:
-            continue
-        middle = float(group["d"].median())  # type: ignore[arg-type]
-        spread = float((group["d"] - middle).abs().median())  # type: ignore[arg-type]
-        kinds = [k for k, _ in sorted(group.group_by("kind").len().rows(), key=lambda r: (-r[1], r[0]))]
-        out[str(node)] = _Solved(middle, max(floor, 1.4826 * spread), group.height, kinds)
-    return out
+    rows = rows.filter(pl.len().over("node") >= MIN_SHARED)
+    rows = rows.with_columns(middle=pl.col("d").median().over("node"))
+    found = (
+        rows.group_by("node")
+        .agg(pl.col("middle").first(), spread=(pl.col("d") - pl.col("middle")).abs().median(), n=pl.len())
+        .sort("node")
+    )
+    kinds: dict[str, list[str]] = {}
+    for node, kind, _ in (
+        rows.group_by("node", "kind").len().sort("node", "len", "kind", descending=[False, True, False]).rows()
+    ):
+        kinds.setdefault(node, []).append(kind)
+    return {
+        node: _Solved(middle, max(floor, 1.4826 * spread), n, kinds[node]) for node, middle, spread, n in found.rows()
+    }
 
 
 def find_spans(con: duckdb.DuckDBPyConnection, shifts: dict[str, int]) -> list[Span]:

@@ -154,7 +154,7 @@ _TWO_ENDS: Final = """
 """Pairs of episodes (one, other) at the switch's and at the host's end of one cable, both ways."""
 
 
-MAX_PAIRS: Final = 100_000
+MAX_PAIRS: Final = 30_000
 """Pairs of one rule that are compared: past it only the earliest episodes of each cause event are taken, one at least."""
 
 _OPEN: Final = f"""

@@ -67,11 +67,21 @@ def zone_shifts(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return _by_majority(shift, component, is_job)
 
 
+def shared(moments: pl.DataFrame, column: str) -> pl.DataFrame:
+    """(name, n): how often a moment of each name in `column` was also seen by another one, counted per pair; without names that share none.
+
+    Counted, not paired: two thousand hosts that share a moment are four million pairs.
+    """
+    place = ["kind", "key"]
+    others = pl.len().over(place) - pl.len().over([*place, column])
+    sums = moments.select(column, n=others.cast(pl.Int64)).group_by(column).agg(pl.col("n").sum())
+    return sums.filter(pl.col("n") > 0)
+
+
 def _most_shared(moments: pl.DataFrame, pairs: pl.DataFrame, todo: list[str]) -> str | None:
     """The unit of `todo` that shares most moments with others of `todo`; None where none shares any."""
     rows = moments.filter(pl.col("unit").is_in(todo))
-    both = rows.join(rows, on=["kind", "key"]).filter(pl.col("unit") != pl.col("unit_right"))
-    counts = both.group_by("unit").len().rows()
+    counts = shared(rows, "unit").rows()
     linked = pairs.filter(pl.col("a").is_in(todo) & pl.col("b").is_in(todo))
     counts += [(u, 1) for c in ("a", "b") for u in linked[c].unique()]
     return min(counts, key=lambda r: (-r[1], r[0]))[0] if counts else None

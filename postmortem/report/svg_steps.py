@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 
 from postmortem.report.axis import Frame, nice_step, text, tick
@@ -17,7 +18,7 @@ HEADROOM = 1.15
 FRAME = Frame(64, 26, WIDTH - 64 - 12, HEIGHT - 26 - 44)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: the end of the axis is worked out once for all points
 class StepPlot:
     """What is drawn; durations of the bins in milliseconds, `healthy_s` in seconds."""
 
@@ -34,7 +35,7 @@ class StepPlot:
     def last(self) -> int:
         return self.bins[-1].last
 
-    @property
+    @cached_property
     def top_ms(self) -> float:
         """Upper end of the axis: one monstrous step must not flatten all others."""
         typical = sorted(part.typical for part in self.bins)

@@ -13,7 +13,7 @@ from postmortem.catalogue.matcher import ROW_SCHEMA
 from postmortem.schema import ENTITY, TABLE_BY_NAME
 from postmortem.tables.ingest import FILE_SCHEMA, ODD_SCHEMA
 from postmortem.tables.repeats import REPEAT_SCHEMA
-from postmortem.tables.statements import run
+from postmortem.tables.statements import parsed
 from postmortem.tables.store import create_tables, fill_from_spool
 
 DECODED: Final = ("collectives", "groups", "qp_samples", "proxy_steps", "coll_samples", "op_times", "ports", "counters", "stacks")
@@ -22,6 +22,10 @@ DECODED: Final = ("collectives", "groups", "qp_samples", "proxy_steps", "coll_sa
 STATED: Final = ("gpus", "nics", "addresses")
 """Public tables to which decoders contribute: their rows become the temporary tables `stated_gpus`, …"""
 
+ROWWISE: Final = ("placed", "dated", "settled")
+"""Tables of settle.sql with a row per row of the spool: of a large one they are views, so that nothing as wide is held."""
+VIEWS_FROM: Final = 200_000
+SORTED_ROWS: Final = 100_000
 
 _REPEATED: Final = """
     SELECT t.* EXCLUDE (template, times, _offset) REPLACE (
@@ -79,7 +83,10 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem],
         UNION ALL BY NAME SELECT * REPLACE (true AS is_fact) FROM raw_facts"""
         + (f" UNION ALL BY NAME {_REPEATED}" if whole else "")
     )
-    run(con, "postmortem.tables", "settle.sql")
+    count = con.execute("SELECT (SELECT count(*) FROM raw_events) + (SELECT count(*) FROM repeats)").fetchone()
+    is_large = bool(count and count[0] > VIEWS_FROM)
+    for s in parsed("postmortem.tables", "settle.sql"):
+        con.execute(s.sql.replace("TEMP TABLE", "TEMP VIEW", 1) if is_large and s.name in ROWWISE else s.sql)
     _events(con)
     for name in DECODED:
         fill_from_spool(con, spool, name)
@@ -92,25 +99,71 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem],
             SELECT file, template, any_value(times) AS times, count(*) FILTER (NOT is_fact) AS events FROM templates GROUP BY file, template
         ) WHERE {str(not whole).lower()} GROUP BY file""")
     _files(con, problems)
-    for name in ("placed", "dated", "settled", "omitted"):
+    con.execute("DROP VIEW zoned")
+    for name in reversed(ROWWISE):
+        con.execute(f"DROP {'VIEW' if is_large else 'TABLE'} {name}")
+    for name in ("omitted", "newest", "hca_names", "numbered"):
         con.execute(f"DROP TABLE {name}")
 
 
 def _events(con: duckdb.DuckDBPyConnection) -> None:
-    entity = ", ".join(f's."{c.name}"' for c in ENTITY)
-    con.execute(f"""
-        INSERT INTO events
-        SELECT s.ts, s.ts_kind, s.host, s.source, s.event, s.severity, s.file, s.line, s."offset", s.message, {entity},
-               s.ts, s.ts, s.ts, row_number() OVER (ORDER BY s.file, s.line, s."offset", s.sub, s.definition, s.event), s.text
-        FROM settled s WHERE NOT s.is_fact ORDER BY s.file, s.line, s."offset", s.sub, s.definition, s.event""")
-    # Rows whose time is that of the line above: at least that late, no more is known.
-    con.execute("""
-        CREATE TEMP TABLE borrowed AS SELECT e.event_id FROM events e SEMI JOIN settled s
-        ON s.file = e.file AND s.line = e.line AND s."offset" = e."offset" AND s.from_neighbour AND NOT s.is_fact""")
+    """Fill `events`, numbered in the order of files and lines, `facts`, and the temporary tables `row_clock` and `borrowed`."""
+    con.execute("CREATE TEMP TABLE borrowed (event_id BIGINT)")
+    con.execute(
+        "CREATE TEMP TABLE row_clock (event_id BIGINT, clock BIGINT, res_us BIGINT, is_borrowed BOOLEAN, lines INTEGER)"
+    )
+    # Only what is sorted at a time has to be held; the files of a part follow those of the part before.
+    parts = con.execute(f"""
+        SELECT min(file), max(file), sum(n)::BIGINT FROM (
+          SELECT file, n, (sum(n) OVER (ORDER BY file ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - n) // {SORTED_ROWS} AS part
+          FROM (SELECT file, count(*) AS n FROM settled WHERE NOT is_fact GROUP BY file)) GROUP BY part ORDER BY part""").fetchall()
+    done = 0
+    if not parts:
+        _numbered(con, 0, None)
+    for first, last, count in parts:
+        _numbered(con, done, None if len(parts) == 1 else (first, last))
+        done += count
     columns = ", ".join(f'"{c}"' for c in TABLE_BY_NAME["facts"].names[1:])
     con.execute(
         f'INSERT INTO facts SELECT event, {columns} FROM settled WHERE is_fact ORDER BY file, line, "offset", sub, definition'
     )
+
+
+def _numbered(con: duckdb.DuckDBPyConnection, done: int, span: tuple[str, str] | None) -> None:
+    """The events of the files of `span` (of all without one), numbered from `done` + 1."""
+    named = con.execute("SELECT EXISTS (FROM hca_names)").fetchone()
+    hca = bool(named and named[0])
+    entity = ", ".join(
+        "CASE WHEN s.event = 'nccl.qp' AND n.file IS NOT NULL THEN n.dev ELSE s.dev END"
+        if hca and c.name == "dev"
+        else f's."{c.name}"'
+        for c in ENTITY
+    )
+    place = 's.file, s.line, s."offset", s.sub, s.definition, s.event'
+    con.execute(
+        f"""
+        INSERT INTO events
+        SELECT s.ts, s.ts_kind, s.host, s.source, s.event, s.severity, s.file, s.line, s."offset", s.message, {entity},
+               s.ts, s.ts, s.ts, {done} + row_number() OVER (ORDER BY {place}), s.text
+        FROM settled s {'LEFT JOIN hca_names n ON n.file = s.file AND n.line = s.line AND n."offset" = s."offset"' if hca else ""}
+        WHERE NOT s.is_fact {"AND s.file BETWEEN ? AND ?" if span else f"ORDER BY {place}"}""",
+        span or (),
+    )
+    con.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE numbered AS
+        SELECT {done} + row_number() OVER (ORDER BY file, line, "offset", sub, definition, event) AS event_id, ts, clock_host, class, used_zone_s AS zone_s,
+          CASE WHEN date_us IS NULL AND anchor_rank = 1 THEN 'uptime' ELSE zone_basis END AS zone_basis,
+          max(coalesce(CASE WHEN date_us IS NULL THEN 1000000 END, stamp_res_us, 1000000)) OVER place AS res_us, bool_or(from_neighbour) OVER place AS is_borrowed,
+          row_number() OVER (PARTITION BY file, line, "offset" ORDER BY sub, definition, event) AS nth
+        FROM settled WHERE NOT is_fact {"AND file BETWEEN ? AND ?" if span else ""} WINDOW place AS (PARTITION BY file, line, "offset")""",
+        span or (),
+    )
+    con.execute(
+        "INSERT INTO row_clock SELECT event_id, clock, res_us, is_borrowed, (nth = 1)::INTEGER FROM numbered JOIN clock_key USING (clock_host, class, zone_s, zone_basis) WHERE ts IS NOT NULL"
+    )
+    # Rows whose time is that of the line above: at least that late, no more is known.
+    con.execute("INSERT INTO borrowed SELECT event_id FROM numbered WHERE is_borrowed")
 
 
 def _files(con: duckdb.DuckDBPyConnection, problems: list[Problem]) -> None:

@@ -1,5 +1,5 @@
 -- Which clock stamped what, and what several clocks saw at the same moment. Input: events, facts, ranks, pod_node, nics, ports,
--- collectives, coll_samples, row_clock (from the settling of times). Times in `us` are microseconds since 1970.
+-- collectives, coll_samples, row_clock, fact_clock and clock_key (from the settling of times). Times in `us` are microseconds since 1970.
 
 -- name: file_node
 -- One row per file whose ranks all run on one node: there it was written. A table of all ranks has another writer.
@@ -9,21 +9,33 @@ SELECT file, min(node) AS node FROM (
   UNION ALL SELECT f.file, r.node FROM file_rank f JOIN ranks r USING (rank)
 ) GROUP BY file HAVING count(DISTINCT node) = 1 AND count(*) = count(node);
 
--- name: line_clock
--- One row per line and place in it that has a time: the node whose clock stamped it (or `file:` and a name), and its unit: what of that
--- node keeps one zone. A unit is pinned when lines of its own tell the zone; else the zone is a guess that shared events may correct.
-CREATE TEMP TABLE line_clock AS
+-- name: seen_clocks
+-- One row per clock: the node whose clock it is (or `file:` and a name), and its unit: what of that node keeps one zone. A unit is pinned when
+-- lines of its own tell the zone; else the zone is a guess that shared events may correct.
+CREATE TEMP TABLE seen_clocks AS
 SELECT *, zone_basis IN ('printed', 'shown', 'uptime') AS is_pinned, concat_ws('|', node, class, zone_s, zone_basis) AS unit FROM (
-  SELECT c.file, c.line, c."offset", CASE WHEN starts_with(c.clock_host, 'file:') THEN coalesce(f.node, c.clock_host) ELSE coalesce(p.node, c.clock_host) END AS node,
-    c.class, c.zone_s, c.zone_basis, c.res_us, c.is_borrowed
-  FROM row_clock c LEFT JOIN pod_node p ON p.pod = c.clock_host LEFT JOIN file_node f ON f.file = c.file
+  SELECT k.clock, CASE WHEN starts_with(k.clock_host, 'file:') THEN coalesce(f.node, k.clock_host) ELSE coalesce(p.node, k.clock_host) END AS node, k.class, k.zone_s, k.zone_basis
+  FROM clock_key k LEFT JOIN pod_node p ON p.pod = k.clock_host LEFT JOIN file_node f ON 'file:' || f.file = k.clock_host
 );
 
+-- name: line_clock
+-- One row per event that has a time: which clock stamped it.
+CREATE TEMP VIEW line_clock AS SELECT r.event_id, r.res_us, r.is_borrowed, c.unit, c.node, c.class FROM row_clock r JOIN seen_clocks c USING (clock);
+
+-- name: fact_line_clock
+-- The same per line and place in it with a fact.
+CREATE TEMP VIEW fact_line_clock AS SELECT r.file, r.line, r."offset", r.res_us, r.is_borrowed, c.unit, c.node, c.class FROM fact_clock r JOIN seen_clocks c USING (clock);
+
 -- name: clock_units
--- One row per unit.
+-- One row per unit; lines with an event count once, whatever they say.
 CREATE TEMP TABLE clock_units AS
+WITH n AS (
+  SELECT clock, sum(lines) AS lines FROM (
+    SELECT clock, lines FROM row_clock UNION ALL SELECT clock, lines FROM fact_clock f WHERE NOT EXISTS (FROM events e WHERE e.file = f.file AND e.line = f.line AND e."offset" = f."offset")
+  ) GROUP BY clock
+)
 SELECT unit, any_value(node) AS node, any_value(class) AS class, any_value(zone_s) AS zone_s, any_value(zone_basis) AS zone_basis,
-  any_value(is_pinned) AS is_pinned, count(*) AS lines FROM line_clock GROUP BY unit;
+  any_value(is_pinned) AS is_pinned, sum(lines) AS lines FROM seen_clocks JOIN n USING (clock) GROUP BY unit;
 
 -- name: link_moments
 -- needs: link.down | link.up | nic.port_state
@@ -31,7 +43,7 @@ SELECT unit, any_value(node) AS node, any_value(class) AS class, any_value(zone_
 CREATE TEMP TABLE link_moments AS
 SELECT e.event_id, c.unit, c.node, e.host, e.source = 'switch' AS is_switch, e.event = 'link.up' OR upper(coalesce(e.value, e.status, '')) = 'ACTIVE' AS is_up,
        regexp_replace(coalesce(e.ifname, e.port, e.dev, e.pci), '\.[0-9]+$', '') AS name, n.dev, coalesce(e.ifname, n.ifname) AS ifname
-FROM events e JOIN line_clock c USING (file, line, "offset") LEFT JOIN nics n ON n.host = e.host AND (n.pci = e.pci OR n.dev = e.dev OR n.ifname = e.ifname)
+FROM events e JOIN line_clock c USING (event_id) LEFT JOIN nics n ON n.host = e.host AND (n.pci = e.pci OR n.dev = e.dev OR n.ifname = e.ifname)
 WHERE e.event IN ('link.down', 'link.up', 'nic.port_state') AND e.source IN ('kernel', 'switch') AND e.ts IS NOT NULL AND NOT c.is_borrowed AND NOT starts_with(c.node, 'file:')
 QUALIFY row_number() OVER (PARTITION BY e.event_id ORDER BY n.dev NULLS LAST) = 1;
 
@@ -69,8 +81,9 @@ SELECT h, s, hu, su, hn, sn, false FROM alone UNION ALL SELECT h_up, s_up, hu, s
 -- second; medium: within seconds; coarse: within minutes, good for zones only. At most 300 moments of a kind, spread over all.
 CREATE TEMP TABLE moments AS
 WITH own AS (
-  SELECT e.* EXCLUDE (unit), c.unit, c.node, c.class, epoch_us(e.ts) AS us, k.kind = 'text' AS is_text, regexp_matches(coalesce(e.text, e.message), 'Received [0-9]+ death signal') AS is_told
-  FROM events e JOIN line_clock c USING (file, line, "offset") LEFT JOIN files k USING (file)
+  SELECT e.event, e.file, e.line, e."offset", e.step, e.rank, e.comm_hash, e.value, e.nranks, e.pg, e.seq, e.op, e.elapsed_ms, e.severity, e.peer, e.job_id,
+    c.unit, c.node, c.class, epoch_us(e.ts) AS us, k.kind = 'text' AS is_text, regexp_matches(coalesce(e.text, e.message), 'Received [0-9]+ death signal') AS is_told
+  FROM events e JOIN line_clock c USING (event_id) LEFT JOIN files k USING (file)
   WHERE NOT c.is_borrowed AND e.ts IS NOT NULL AND e.event IN ('nccl.init_done', 'train.step', 'torch.watchdog_timeout', 'process.signal', 'host.storage_stall', 'job.start')
 ), numbered AS (
   SELECT *, row_number() OVER (PARTITION BY file, step, rank ORDER BY line, "offset") AS again FROM own WHERE event = 'train.step' AND step IS NOT NULL
@@ -97,31 +110,31 @@ WITH own AS (
   SELECT 'storage', coalesce(peer, ''), 'coarse', unit, node, max(us) FROM own WHERE event = 'host.storage_stall' AND severity <> 'info' GROUP BY unit, node, peer
   UNION ALL
   -- A job's first lines on all its nodes, and what the scheduler says of its start.
-  SELECT 'start', '', 'coarse', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (file, line, "offset") WHERE c.class = 'job' AND NOT c.is_borrowed AND e.source IN ('trainer', 'torch', 'nccl') GROUP BY c.unit, c.node
+  SELECT 'start', '', 'coarse', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id) WHERE c.class = 'job' AND NOT c.is_borrowed AND e.source IN ('trainer', 'torch', 'nccl') GROUP BY c.unit, c.node
   UNION ALL
-  SELECT 'start', '', 'coarse', c.unit, c.node, max(epoch_us(f.ts)) FROM facts f JOIN line_clock c USING (file, line, "offset") WHERE f.fact = 'pod.node' AND f.ts IS NOT NULL GROUP BY c.unit, c.node
+  SELECT 'start', '', 'coarse', c.unit, c.node, max(epoch_us(f.ts)) FROM facts f JOIN fact_line_clock c USING (file, line, "offset") WHERE f.fact = 'pod.node' AND f.ts IS NOT NULL GROUP BY c.unit, c.node
   UNION ALL
   SELECT 'start', '', 'coarse', unit, node, max(us) FROM own WHERE event = 'job.start' AND severity = 'info' GROUP BY unit, node HAVING count(DISTINCT job_id) <= 1
   UNION ALL
-  SELECT 'end', '', 'coarse', c.unit, c.node, max(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (file, line, "offset")
+  SELECT 'end', '', 'coarse', c.unit, c.node, max(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id)
   WHERE e.event = 'job.end' OR (c.class = 'job' AND e.source IN ('trainer', 'torch', 'nccl')) GROUP BY c.unit, c.node
   -- A log of a moment has no end of its own.
   HAVING bool_or(e.event = 'job.end') OR max(epoch_us(e.ts)) - min(epoch_us(e.ts)) > 120e6
   UNION ALL
   -- A process that the kernel kills, and the launcher that finds it dead.
-  SELECT 'killed', concat_ws('/', c.node, e.pid), 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (file, line, "offset")
+  SELECT 'killed', concat_ws('/', c.node, e.pid), 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id)
   WHERE e.pid IS NOT NULL AND e.ts IS NOT NULL AND NOT c.is_borrowed AND (e.event = 'host.oom_kill' OR (e.event IN ('torch.elastic_failure', 'process.signal') AND (e.exit_code = -9 OR e.signal = 9))) GROUP BY c.unit, c.node, e.pid
   UNION ALL
   -- A host's part of the job dying, by its launcher, by the scheduler, and (within minutes) by the last fault that its kernel printed.
-  SELECT 'died', c.node, 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (file, line, "offset")
+  SELECT 'died', c.node, 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id)
   WHERE e.event = 'torch.elastic_failure' AND c.class = 'job' AND e.ts IS NOT NULL AND NOT c.is_borrowed GROUP BY c.unit, c.node
   UNION ALL
-  SELECT 'died', coalesce(p.node, e.host), 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (file, line, "offset") LEFT JOIN pod_node p ON p.pod = coalesce(e.pod, e.host)
+  SELECT 'died', coalesce(p.node, e.host), 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id) LEFT JOIN pod_node p ON p.pod = coalesce(e.pod, e.host)
   WHERE e.event = 'process.exit' AND e.source = 'scheduler' AND c.class = 'scheduler' AND coalesce(p.node, e.host) IS NOT NULL AND e.ts IS NOT NULL AND NOT c.is_borrowed
   GROUP BY coalesce(p.node, e.host), c.unit, c.node HAVING max(epoch_us(e.ts)) - min(epoch_us(e.ts)) < 60e6
   UNION ALL
   SELECT 'fault', c.node, 'coarse', c.unit, c.node, CASE WHEN c.class = 'job' THEN min(epoch_us(e.ts)) ELSE max(epoch_us(e.ts)) END
-  FROM events e JOIN line_clock c USING (file, line, "offset")
+  FROM events e JOIN line_clock c USING (event_id)
   WHERE e.ts IS NOT NULL AND NOT c.is_borrowed AND (c.class = 'job' AND e.event IN ('torch.elastic_failure', 'torch.exception', 'torch.cuda_error', 'nccl.ib_completion_error')
     OR c.class = 'system' AND e.severity IN ('error', 'fatal') AND e.event IN ('gpu.xid', 'gpu.fallen_off_bus', 'gpu.hang', 'host.oom_kill', 'pcie.aer_fatal', 'pcie.dpc', 'nic.health', 'link.down'))
   GROUP BY c.unit, c.node, c.class

@@ -37,13 +37,17 @@ WITH f AS (
   SELECT file, count(DISTINCT step) AS steps, count(DISTINCT rank) FILTER (rank IS NOT NULL) AS ranks, min(ts) AS first_ts, max(ts) AS last_ts,
          min(step) AS first_step, max(step) AS last_step, count(ts) FILTER (NOT is_borrowed) AS timed, count(step_time_ms) AS durations
   FROM step_rows GROUP BY file
-)
-SELECT a.*, NOT EXISTS (
-  FROM f b WHERE b.file <> a.file
+), ranked AS (SELECT *, row_number() OVER (ORDER BY ranks <= 1 DESC, timed > 0 DESC, steps DESC, durations DESC, file DESC) AS place FROM f),
+-- Of thousands of files (one per rank) the best few cover nearly all: only what they leave over is compared with all.
+often AS (
+  SELECT a.* FROM ranked a WHERE NOT EXISTS (FROM (FROM ranked WHERE place <= 32) b WHERE b.place < a.place
     AND ((a.first_ts IS NOT NULL AND b.first_ts IS NOT NULL AND b.first_ts <= a.last_ts AND b.last_ts >= a.first_ts)
-         OR ((a.first_ts IS NULL OR b.first_ts IS NULL) AND b.first_step <= a.last_step AND b.last_step >= a.first_step))
-    AND (b.ranks <= 1, b.timed > 0, b.steps, b.durations, b.file) > (a.ranks <= 1, a.timed > 0, a.steps, a.durations, a.file)) AS is_main
-FROM f a;
+         OR ((a.first_ts IS NULL OR b.first_ts IS NULL) AND b.first_step <= a.last_step AND b.last_step >= a.first_step))))
+SELECT * EXCLUDE (place), file IN (
+  SELECT a.file FROM often a WHERE NOT EXISTS (FROM ranked b WHERE b.place < a.place
+    AND ((a.first_ts IS NOT NULL AND b.first_ts IS NOT NULL AND b.first_ts <= a.last_ts AND b.last_ts >= a.first_ts)
+         OR ((a.first_ts IS NULL OR b.first_ts IS NULL) AND b.first_step <= a.last_step AND b.last_step >= a.first_step)))) AS is_main
+FROM ranked;
 
 -- name: main_steps
 -- needs: step_files

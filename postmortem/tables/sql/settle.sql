@@ -1,5 +1,5 @@
 -- From rows with printed times to rows with UTC times. Input: raw_rows (events and facts of the line pass and of
--- decoders), raw_files. Output: settled (raw_rows with host, boot, ts, ts_kind and the clock they come from), row_clock, host_zone, common_zone.
+-- decoders), raw_files. Output: settled (raw_rows with host, boot, ts, ts_kind and the clock they come from), clock_key, fact_clock, host_zone, common_zone.
 -- Times are microseconds; a row's local time is stamp_us, its UTC time stamp_us minus the zone.
 
 -- name: file_host
@@ -24,6 +24,18 @@ SELECT file, arg_max(class, (n, class)) AS class FROM (
   FROM raw_rows GROUP BY ALL
 ) GROUP BY file;
 
+-- name: boots
+-- One row per row with an uptime: the number of its boot within its file.
+CREATE TEMP TABLE boots AS
+WITH b AS (
+  SELECT file, line, "offset", sub, definition,
+    CASE WHEN event = 'host.boot' OR (uptime_s < 300 AND lag(uptime_s) OVER w > uptime_s + 100) THEN 1 ELSE 0 END AS begins,
+    row_number() OVER w AS n
+  FROM raw_rows WHERE uptime_s IS NOT NULL
+  WINDOW w AS (PARTITION BY file ORDER BY line, "offset", sub, definition)
+)
+SELECT file, line, "offset", sub, definition, sum(CASE WHEN n = 1 THEN 0 ELSE begins END) OVER (PARTITION BY file ORDER BY n) AS boot FROM b;
+
 -- name: placed
 -- raw_rows with the host filled, the boot numbered within its file, and the clock that stamped the row: `clock_host`, the machine, or
 -- `file:` and the file's name where none is known (what a scheduler or a fabric manager says of a host is stamped by its own clock).
@@ -46,17 +58,9 @@ WITH hosted AS (
       FROM (SELECT *, source IN ('switch', 'host') AND regexp_matches(coalesce(text, ''), '(?:^|[ :>])\*(?:[0-9]{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]{1,2} ') AS is_starred,
               source IN ('switch', 'host') AND regexp_matches(coalesce(text, ''), '(?:^|[ :>])[.*](?:[0-9]{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]{1,2} ') AS is_unsynced FROM raw_rows))) r
   LEFT JOIN file_host h ON h.file = r.file LEFT JOIN file_class k ON k.file = r.file
-), boots AS (
-  SELECT file, line, "offset", sub, definition,
-    CASE WHEN event = 'host.boot' OR (uptime_s < 300 AND lag(uptime_s) OVER w > uptime_s + 100) THEN 1 ELSE 0 END AS begins,
-    row_number() OVER w AS n
-  FROM hosted WHERE uptime_s IS NOT NULL
-  WINDOW w AS (PARTITION BY file ORDER BY line, "offset", sub, definition)
-), numbered AS (
-  SELECT file, line, "offset", sub, definition, sum(CASE WHEN n = 1 THEN 0 ELSE begins END) OVER (PARTITION BY file ORDER BY n) AS boot FROM boots
 )
 SELECT h.* REPLACE (n.boot::BIGINT AS boot) FROM hosted h
-LEFT JOIN numbered n ON n.file = h.file AND n.line = h.line AND n."offset" = h."offset" AND n.sub = h.sub AND n.definition = h.definition;
+LEFT JOIN boots n ON n.file = h.file AND n.line = h.line AND n."offset" = h."offset" AND n.sub = h.sub AND n.definition = h.definition;
 
 -- name: zone_shown
 -- One row per line that tells the zone of the clock it was stamped by, seconds east of UTC: an offset printed by the clock itself
@@ -132,24 +136,30 @@ SELECT coalesce((SELECT zone_s FROM host_zone WHERE clock_host NOT IN (SELECT cl
        -- In a cluster that runs pods the job's own output is that of containers, which keep UTC whatever the machine is set to.
        EXISTS (FROM placed WHERE is_fact AND event = 'pod.node') AS has_pods;
 
+-- name: zoned
+-- placed with the zone that a printed time is read in. `zone_basis`: printed in the line; shown by other lines of the same file or clock;
+-- the machine's; that of most others of its kind; assumed.
+CREATE TEMP VIEW zoned AS
+SELECT p.*, coalesce(p.stamp_zone_s, f.zone_s, u.zone_s, CASE WHEN p.class <> 'job' OR NOT c.has_pods THEN z.zone_s END, k.zone_s,
+                     CASE WHEN p.class = 'switch' OR (p.class = 'job' AND c.has_pods) THEN 0 ELSE c.zone_s END, 0) AS used_zone_s,
+  CASE WHEN p.stamp_zone_s IS NOT NULL THEN 'printed' WHEN f.zone_s IS NOT NULL OR u.zone_s IS NOT NULL THEN 'shown'
+       WHEN z.zone_s IS NOT NULL AND (p.class <> 'job' OR NOT c.has_pods) THEN 'machine' WHEN k.zone_s IS NOT NULL OR (c.zone_s <> 0 AND p.class NOT IN ('switch', 'job')) THEN 'others' ELSE 'assumed' END AS zone_basis
+FROM placed p LEFT JOIN file_zone f ON f.file = p.file AND f.clock_host = p.clock_host LEFT JOIN unit_zone u ON u.clock_host = p.clock_host AND u.class = p.class
+LEFT JOIN host_zone z ON z.clock_host = p.clock_host LEFT JOIN class_zone k ON k.class = p.class CROSS JOIN common_zone c;
+
+-- name: newest
+-- One row: the newest dated row of the bundle, else the newest epoch, else the newest file, UTC microseconds.
+CREATE TEMP TABLE newest AS
+WITH z AS MATERIALIZED (
+  SELECT max(stamp_us - used_zone_s * 1000000::BIGINT) FILTER (stamp_has_year AND NOT from_neighbour) AS dated,
+    max(try_cast(try_cast(value AS DOUBLE) * 1e6 AS BIGINT)) FILTER (is_fact AND event = 'clock.boot_epoch' AND try_cast(value AS DOUBLE) BETWEEN 1e9 AND 4102444800) AS epoch FROM zoned
+)
+SELECT coalesce(dated, epoch, (SELECT (max(mtime) * 1000000)::BIGINT FROM raw_files)) AS us FROM z;
+
 -- name: dated
--- Printed dates in UTC, the missing year chosen so that the row is nearest to the newest dated row of the bundle (else to the
--- newest epoch, else to the newest file). `zone_basis`: printed in
--- the line; shown by other lines of the same file or clock; the machine's; that of most others of its kind; assumed.
+-- Printed dates in UTC, the missing year chosen so that the row is nearest to the newest one.
 CREATE TEMP TABLE dated AS
-WITH zoned AS (
-  SELECT p.*, coalesce(p.stamp_zone_s, f.zone_s, u.zone_s, CASE WHEN p.class <> 'job' OR NOT c.has_pods THEN z.zone_s END, k.zone_s,
-                       CASE WHEN p.class = 'switch' OR (p.class = 'job' AND c.has_pods) THEN 0 ELSE c.zone_s END, 0) AS used_zone_s,
-    CASE WHEN p.stamp_zone_s IS NOT NULL THEN 'printed' WHEN f.zone_s IS NOT NULL OR u.zone_s IS NOT NULL THEN 'shown'
-         WHEN z.zone_s IS NOT NULL AND (p.class <> 'job' OR NOT c.has_pods) THEN 'machine' WHEN k.zone_s IS NOT NULL OR (c.zone_s <> 0 AND p.class NOT IN ('switch', 'job')) THEN 'others' ELSE 'assumed' END AS zone_basis
-  FROM placed p LEFT JOIN file_zone f ON f.file = p.file AND f.clock_host = p.clock_host LEFT JOIN unit_zone u ON u.clock_host = p.clock_host AND u.class = p.class
-  LEFT JOIN host_zone z ON z.clock_host = p.clock_host LEFT JOIN class_zone k ON k.class = p.class CROSS JOIN common_zone c
-), newest AS (
-  SELECT coalesce(
-    (SELECT max(stamp_us - used_zone_s * 1000000::BIGINT) FROM zoned WHERE stamp_has_year AND NOT from_neighbour),
-    (SELECT max((try_cast(value AS DOUBLE) * 1e6)::BIGINT) FROM zoned WHERE is_fact AND event = 'clock.boot_epoch' AND try_cast(value AS DOUBLE) BETWEEN 1e9 AND 4102444800),
-    (SELECT (max(mtime) * 1000000)::BIGINT FROM raw_files)) AS us
-), years AS (
+WITH years AS (
   SELECT z.*, n.us AS newest_us, CASE WHEN z.stamp_has_year OR z.stamp_us IS NULL OR n.us IS NULL THEN NULL ELSE
     list_transform([-1, 0, 1], lambda k : epoch_us(make_timestamp(z.stamp_us) + to_years((year(make_timestamp(n.us)) + k - 1972)::INTEGER))) END AS tries
   FROM zoned z CROSS JOIN newest n
@@ -171,31 +181,43 @@ UNION ALL
 SELECT file, clock_host, boot, min(date_us - (uptime_s * 1e6)::BIGINT), max(uptime_s), 2
 FROM dated WHERE uptime_s IS NOT NULL AND date_us IS NOT NULL AND NOT from_neighbour GROUP BY file, clock_host, boot;
 
+-- name: near_anchor
+-- For each boot of a file that needs one: the best anchor, of the same file and boot, else of the same host.
+CREATE TEMP TABLE near_anchor AS
+WITH need AS (SELECT DISTINCT file, clock_host, boot FROM dated WHERE date_us IS NULL AND uptime_s IS NOT NULL)
+SELECT n.file, n.boot, a.boot_us, a.rank FROM need n JOIN boot_anchor a ON (a.file = n.file AND a.boot = n.boot) OR (a.clock_host = n.clock_host AND a.file <> n.file)
+QUALIFY row_number() OVER (PARTITION BY n.file, n.boot ORDER BY (a.file = n.file) DESC, a.rank, a.boot_us DESC) = 1;
+
 -- name: settled
 -- Every row with its time: the printed date, else uptime on the nearest anchor of the same file and boot, else on an
 -- anchor of the same host whose boot cannot be another one (one boot seen in the file, the anchor's latest).
 CREATE TEMP TABLE settled AS
-WITH need AS (SELECT DISTINCT file, clock_host, boot FROM dated WHERE date_us IS NULL AND uptime_s IS NOT NULL),
-near AS (
-  SELECT n.file, n.boot, a.boot_us, a.rank, row_number() OVER (PARTITION BY n.file, n.boot ORDER BY (a.file = n.file) DESC, a.rank, a.boot_us DESC) AS k
-  FROM need n JOIN boot_anchor a ON (a.file = n.file AND a.boot = n.boot) OR (a.clock_host = n.clock_host AND a.file <> n.file)
-), timed AS (
+WITH timed AS (
   SELECT d.*, coalesce(d.date_us, a.boot_us + (d.uptime_s * 1e6)::BIGINT) AS us, a.boot_us AS anchor_us, a.rank AS anchor_rank
-  FROM dated d LEFT JOIN near a ON a.file = d.file AND a.boot = d.boot AND a.k = 1 AND d.date_us IS NULL AND d.uptime_s IS NOT NULL
+  FROM dated d LEFT JOIN near_anchor a ON a.file = d.file AND a.boot = d.boot AND d.date_us IS NULL AND d.uptime_s IS NOT NULL
 )
 SELECT * EXCLUDE (us), CASE WHEN us BETWEEN 0 AND 4102444800000000 THEN make_timestamp(us) END AS ts,
   CASE WHEN us IS NULL OR NOT us BETWEEN 0 AND 4102444800000000 THEN 'none'
        WHEN date_us IS NOT NULL AND stamp_has_year AND stamp_zone_s IS NOT NULL AND NOT from_neighbour AND NOT is_unsynced THEN 'exact' ELSE 'inferred' END AS ts_kind
 FROM timed;
 
--- name: row_clock
--- One row per line and place in it that has a time: the clock that stamped it, its class and zone, how the zone is known (`uptime`: worked out
--- from an epoch, no zone in it), half the width of what the stamp leaves open (microseconds), whether the time is a neighbour's.
-CREATE TEMP TABLE row_clock AS
-SELECT file, line, "offset", any_value(clock_host) AS clock_host, any_value(class) AS class, any_value(used_zone_s) AS zone_s,
-  any_value(CASE WHEN date_us IS NULL AND anchor_rank = 1 THEN 'uptime' ELSE zone_basis END) AS zone_basis,
-  max(coalesce(CASE WHEN date_us IS NULL THEN 1000000 END, stamp_res_us, 1000000)) AS res_us, bool_or(from_neighbour) AS is_borrowed
-FROM settled WHERE ts IS NOT NULL GROUP BY file, line, "offset";
+-- name: clock_key
+-- One row per clock that stamped a row with a time: the machine (or `file:` and a name), its class and zone, how the zone is known (`uptime`:
+-- worked out from an epoch, no zone in it).
+CREATE TEMP TABLE clock_key AS
+SELECT row_number() OVER (ORDER BY clock_host, class, zone_s, zone_basis) AS clock, * FROM (
+  SELECT DISTINCT clock_host, class, used_zone_s AS zone_s, CASE WHEN date_us IS NULL AND anchor_rank = 1 THEN 'uptime' ELSE zone_basis END AS zone_basis FROM settled WHERE ts IS NOT NULL
+);
+
+-- name: fact_clock
+-- One row per line and place in it with a fact that has a time: the clock, half the width of what the stamp leaves open (microseconds), whether the
+-- time is a neighbour's, and 1 as a count of lines (0 where an event of the line counts it). The same of events is the table row_clock.
+CREATE TEMP TABLE fact_clock AS
+SELECT s.file, s.line, s."offset", any_value(k.clock) AS clock, max(coalesce(CASE WHEN date_us IS NULL THEN 1000000 END, stamp_res_us, 1000000)) AS res_us,
+  bool_or(s.from_neighbour) AS is_borrowed, 1 AS lines
+FROM settled s JOIN clock_key k ON k.clock_host = s.clock_host AND k.class = s.class AND k.zone_s = s.used_zone_s
+  AND k.zone_basis = CASE WHEN s.date_us IS NULL AND s.anchor_rank = 1 THEN 'uptime' ELSE s.zone_basis END
+WHERE s.is_fact AND s.ts IS NOT NULL GROUP BY s.file, s.line, s."offset";
 
 -- name: file_rank
 -- One row per file that is named after a rank and holds lines of a rank: the rank, and the host the file is of.
@@ -205,10 +227,9 @@ WHERE f.rank IS NOT NULL AND EXISTS (FROM settled s WHERE s.file = f.file AND s.
 
 -- name: hca_names
 -- NCCL's queue-pair lines name the HCA by its index in the list that the same process printed at its start.
-UPDATE settled SET dev = n.dev FROM (
-  SELECT q.file, q.line, q."offset", arg_max(d.dev, (d.file = q.file AND d.line < q.line, d.line)) AS dev
-  FROM settled q LEFT JOIN settled d
-    ON d.event = 'nccl.ib_device' AND d.dev IS NOT NULL AND d.sub = try_cast(q.dev AS BIGINT) AND d.host = q.host AND d.pid = q.pid AND contains(d.message, 'Using [')
-   AND d.file = q.file
-  WHERE q.event = 'nccl.qp' AND regexp_full_match(q.dev, '[0-9]+') GROUP BY q.file, q.line, q."offset"
-) n WHERE settled.event = 'nccl.qp' AND settled.file = n.file AND settled.line = n.line AND settled."offset" = n."offset";
+CREATE TEMP TABLE hca_names AS
+SELECT q.file, q.line, q."offset", arg_max(d.dev, (d.file = q.file AND d.line < q.line, d.line)) AS dev
+FROM settled q LEFT JOIN settled d
+  ON d.event = 'nccl.ib_device' AND d.dev IS NOT NULL AND d.sub = try_cast(q.dev AS BIGINT) AND d.host = q.host AND d.pid = q.pid AND contains(d.message, 'Using [')
+ AND d.file = q.file
+WHERE q.event = 'nccl.qp' AND regexp_full_match(q.dev, '[0-9]+') GROUP BY q.file, q.line, q."offset";
