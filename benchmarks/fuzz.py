@@ -35,7 +35,8 @@ from postmortem.incident import Options, open_incident
 from postmortem.report import document, terminal
 from postmortem.report.html import render
 from postmortem.resources import data_folder
-from postmortem.tables.ingest import batches, parse_batch
+from postmortem.tables.batches import batches
+from postmortem.tables.ingest import parse_batch
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS_PER_MB = 10.0

@@ -111,14 +111,10 @@ def parse_only(folder: Path, workers: int) -> None:
     """All recognised rows of a folder into Parquet, nothing else: what the table calls `parse`."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as postmortem.cli.main does
     from postmortem.bundle import plan
-    from postmortem.engine import run
-    from postmortem.resources import data_folder
-    from postmortem.tables.ingest import batches, parse_batch
+    from postmortem.tables.parse import Where, parse
 
     with tempfile.TemporaryDirectory() as spool:
-        todo = plan([folder])
-        tasks = batches(todo.units, Path(spool), (data_folder("parsers"),))
-        for _ in run(parse_batch, tasks, workers, sum(u.size for u in todo.units)):
+        for _ in parse(plan([folder]), [folder], Path(spool), spool, (), Where(workers)):
             pass
         import polars as pl
 

@@ -8,6 +8,16 @@ from postmortem.bundle.streams import MemberStream
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A range of whole lines of a plain file: offsets of its bytes, the number of its first line, the last line with a time above it (number, text)."""
+
+    begin: int
+    end: int
+    line: int
+    donor: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """One file on disk or of a store, which a worker reads from begin to end; `fs_path` is a path or a URL.
 
@@ -21,6 +31,8 @@ class Unit:
     is_archive: bool
     mtime: float | None = None
     """Seconds since 1970 UTC where a listing told it; of a file on disk it is read when the file is opened."""
+    span: Span | None = None
+    """Only this range of the file; null for all of it."""
 
 
 @dataclass(frozen=True, slots=True)

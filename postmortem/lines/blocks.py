@@ -138,13 +138,12 @@ def _block(padded: bytes, size: int, offset: int, line: int, cut: bool) -> Block
     return Block(_strings(data, ends), starts + offset, line, len(data), tuple(odd), odd_count)
 
 
-def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES, *, offset: int = 0, line: int = 1) -> Iterator[Block]:
     """Blocks of `stream` in order; a last line without line feed counts as a line.
 
-    Damaged UTF-8 is replaced, NUL bytes are dropped, offsets stay those of the bytes.
+    `offset` and `line` are those of the first byte in its file. Damaged UTF-8 is replaced, NUL bytes are dropped, offsets stay those of the bytes.
     """
     carry = b""
-    offset, line = 0, 1
     while True:
         data = stream.read(block_bytes)
         if not data:

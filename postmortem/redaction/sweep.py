@@ -9,7 +9,7 @@ from postmortem.bundle import Limits, Unit, open_units
 from postmortem.engine import run
 from postmortem.lines.blocks import read_blocks
 from postmortem.redaction.names import Names
-from postmortem.tables.ingest import batches
+from postmortem.tables.batches import batches
 
 HEAD_BYTES = 4096
 

@@ -11,7 +11,6 @@ import json
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +19,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from postmortem.bundle import Limits, Member, Problem, Unit, open_units, rank_hint
+from postmortem.bundle import Member, Problem, Unit, open_units, rank_hint
+from postmortem.bundle.hosts import host_hint
+from postmortem.bundle.model import Span
 from postmortem.catalogue.compiled import load_compiled
 from postmortem.catalogue.matcher import HIT_SCHEMA, ROW_SCHEMA, Matcher
 from postmortem.catalogue.records import merge_records
@@ -34,11 +35,13 @@ from postmortem.patterns import later
 from postmortem.resources import data_folder
 from postmortem.schema import TABLE_BY_NAME
 from postmortem.tables import repeats
+from postmortem.tables.batches import Batch, BatchResult
+from postmortem.tables.ranges import open_range
 from postmortem.tables.repeats import DisagreementError, FileState, Repeats
 from postmortem.tables.sections import Sections, holds_sections
 from postmortem.tables.spool import discard, write_rows
 
-FLUSH_ROWS: Final = 100_000
+FLUSH_ROWS: Final = 40_000
 FLUSH_REPEATS: Final = 2_000_000
 HEAD_BYTES: Final = 64 << 10
 MAX_ODD: Final = 20
@@ -58,31 +61,6 @@ FILE_SCHEMA: Final = {
 }
 _FRAMED_SCHEMA: Final = {**HIT_SCHEMA, "framed": pl.String}
 ODD_SCHEMA: Final = polars_schema(TABLE_BY_NAME["odd_lines"].columns)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Picklable work for one call of `parse_batch`: units, where rows go (a folder or a URL), which definitions are used.
-
-    Of `parsers` the empty text is our own definitions, wherever the worker has them installed.
-    """
-
-    number: int
-    units: tuple[Unit, ...]
-    spool: str
-    parsers: tuple[str, ...]
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What one batch did; the rows are in the spool, in `files` (paths below it)."""
-
-    number: int
-    members: int
-    bytes: int
-    problems: tuple[Problem, ...]
-    files: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -112,31 +90,6 @@ def matcher_for(parsers: tuple[str, ...]) -> Matcher:
     return Matcher(load_compiled([Path(p) if p else data_folder("parsers") for p in parsers]))
 
 
-def batches(
-    units: Sequence[Unit], spool: Path | str, parsers: Sequence[Path], batch_bytes: int | None = None
-) -> list[Batch]:
-    """Units in their order, small ones together: a batch costs a fraction of a second by itself.
-
-    Of `batch_bytes` each (a larger unit is a batch of its own), by default a sixth of all between 32 and 128 MB.
-    """
-    if batch_bytes is None:
-        batch_bytes = min(max(sum(u.size for u in units) // 6, 32 << 20), 128 << 20)
-    out: list[Batch] = []
-    group: list[Unit] = []
-    size = 0
-    own = data_folder("parsers")
-    folders = tuple("" if p == own else str(p) for p in parsers)
-    for unit in units:
-        if group and size + unit.size > batch_bytes:
-            out.append(Batch(len(out), tuple(group), str(spool), folders))
-            group, size = [], 0
-        group.append(unit)
-        size += unit.size
-    if group:
-        out.append(Batch(len(out), tuple(group), str(spool), folders))
-    return out
-
-
 def parse_batch(batch: Batch) -> BatchResult:
     """Parse all members of `batch`, writing `<spool>/<table>/<batch>-<attempt>-<count>.parquet`. Raises OSError when the spool refuses."""
     work = _Work(batch, matcher_for(batch.parsers))
@@ -151,12 +104,50 @@ def parse_batch(batch: Batch) -> BatchResult:
 def _parse(batch: Batch, work: _Work) -> BatchResult:
     problems: list[Problem] = []
     total = 0
-    for member in open_units(batch.units, batch.limits, problems):
+    for member in open_units([unit for unit in batch.units if unit.span is None], batch.limits, problems):
         total += _member(member, work)
+    for unit in batch.units:
+        if unit.span is not None:
+            total += _range(unit, unit.span, work, problems)
     _flush(work)
     _write(work, "files", pl.DataFrame(work.files, schema=FILE_SCHEMA, orient="row"))
     _write(work, "odd_lines", pl.DataFrame(work.odd, schema=ODD_SCHEMA, orient="row"))
     return BatchResult(batch.number, len(work.files), total, tuple(problems), tuple(work.written))
+
+
+def is_plain(name: str, head: bytes) -> bool:
+    """A file that begins with `head` is read line by line, and any part of it can be read without the rest."""
+    return not (sniff(name, head) or document_shape(head) or holds_sections(head) or _looks_binary(head))
+
+
+def _range(unit: Unit, span: Span, work: _Work, problems: list[Problem]) -> int:
+    """Read one range of a plain file; its bytes."""
+    hint = host_hint(unit.name)
+    lines = odd = size = 0
+    try:
+        opened = open_range(unit)
+    except OSError as error:
+        problems.append(Problem(unit.name, f"cannot be opened: {error.strerror}"))
+        return 0
+    with opened:
+        if span.donor is not None:
+            row = {"file": unit.name, "line": span.donor[0], "text": span.donor[1]}
+            work.donors.append(pl.DataFrame([row], schema={n: HIT_SCHEMA[n] for n in row}))
+        work.state = FileState(unit.name)
+        for block in read_blocks(opened, offset=span.begin, line=span.line):
+            lines += block.lines
+            size += block.byte_count
+            odd += block.odd_count
+            work.odd.extend((unit.name, n, why, text) for n, why, text in block.odd[:MAX_ODD])
+            _take(unit.name, block, work)
+        _keep_last(work)
+        work.state = None
+        work.odd += [(unit.name, 0, note, "") for note in opened.notes]
+        about = {"host": hint.host if hint else None, "host_basis": hint.basis if hint else None, "mtime": opened.mtime}
+        note = "; ".join(opened.notes) or None
+    counted = {"bytes": size, "lines": lines, "odd": odd, "note": note, "rank": rank_hint(unit.name)}
+    work.files.append({"file": unit.name, "kind": "text", **about, **counted})
+    return size
 
 
 def _looks_binary(head: bytes) -> bool:

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from postmortem.bundle import Limits, Plan, Problem, base_name, is_url
-from postmortem.engine import default_workers, run
+from postmortem.engine import WORKERS_FROM_BYTES, default_workers, run
 from postmortem.engine.cluster import Cluster, ClusterError, cluster
 from postmortem.engine.gather import DroppedError, Failed, gather
 from postmortem.errors import UsageError
 from postmortem.resources import data_folder
-from postmortem.tables.ingest import Batch, BatchResult, batches, parse_batch
+from postmortem.tables.batches import Batch, BatchResult, batch_size, batches
+from postmortem.tables.ingest import is_plain, parse_batch
+from postmortem.tables.ranges import cut
 from postmortem.tables.spool import collect, shared_spool
 from postmortem.tables.workers import check
 
@@ -60,17 +62,21 @@ def parse(
     On a cluster batches come as they are ready, and one that failed gives a problem for each unit that could not be
     read. `roots` are the paths and URLs that the bundle was given by. Raises UsageError for a cluster that cannot be used.
     """
-    tasks = batches(todo.units, spool, (data_folder("parsers"), *(p.absolute() for p in parsers)))
+    total = sum(unit.size for unit in todo.units)
+    workers = where.workers or default_workers()
+    is_one = where.scheduler is None and (workers <= 1 or total < WORKERS_FROM_BYTES)
+    size = batch_size(total, 1 if is_one else workers)
+    units = todo.units if is_one else tuple(cut(todo.units, size, is_plain))
+    tasks = batches(units, spool, (data_folder("parsers"), *(p.absolute() for p in parsers)), size)
     tasks = [replace(task, limits=limits) for task in tasks] if limits else tasks
     if where.scheduler is None:
-        total = sum(unit.size for unit in todo.units)
-        for task, result in zip(tasks, run(parse_batch, tasks, where.workers or default_workers(), total), strict=True):
+        for task, result in zip(tasks, run(parse_batch, tasks, workers, total), strict=True):
             yield task, _collected(task, result, spool, folder) if where.is_shared else result
     elif tasks:
         paths = tuple(str(r) if is_url(str(r)) else os.path.realpath(r) for r in roots)
-        with _connected(where.scheduler) as workers:
-            check(workers.ask_all, tasks[0].parsers, paths, spool)
-            for task, result in _on_cluster(tasks, workers):
+        with _connected(where.scheduler) as connected:
+            check(connected.ask_all, tasks[0].parsers, paths, spool)
+            for task, result in _on_cluster(tasks, connected):
                 yield task, _collected(task, result, spool, folder)
 
 

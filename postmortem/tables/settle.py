@@ -70,7 +70,13 @@ def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem],
         "templates",
     )
     _load(con, spool, "repeats", dict(REPEAT_SCHEMA), "repeats")
-    _load(con, spool, "files", dict(FILE_SCHEMA), "raw_files")
+    _load(con, spool, "files", dict(FILE_SCHEMA), "file_parts")
+    # A huge file is read in ranges, each of which has a row.
+    con.execute("""
+        CREATE TEMP TABLE raw_files AS
+        SELECT file, any_value(kind) AS kind, sum(bytes)::BIGINT AS bytes, any_value(host) AS host, any_value(host_basis) AS host_basis,
+               string_agg(DISTINCT note, '; ') AS note, any_value(rank) AS rank, sum(lines)::BIGINT AS lines, sum(odd)::BIGINT AS odd, max(mtime) AS mtime
+        FROM file_parts GROUP BY file""")
     _load(con, spool, "odd_lines", dict(ODD_SCHEMA), "raw_odd")
     # In a file of several outputs a line may have gone through the line pass and through a section's decoder, which knows more of it.
     con.execute(

@@ -21,7 +21,7 @@ from postmortem.engine import cluster as cluster_module
 from postmortem.incident import Incident, Options, open_incident
 from postmortem.schema import TABLES
 from postmortem.tables import parse as parse_module
-from postmortem.tables.ingest import batches
+from postmortem.tables.batches import batches
 
 fsspec = pytest.importorskip("fsspec", reason="the extra cluster is not installed")
 pytest.importorskip("distributed", reason="the extra cluster is not installed")

@@ -11,7 +11,8 @@ from postmortem.bundle import plan
 from postmortem.incident import Options, open_incident
 from postmortem.resources import data_folder
 from postmortem.tables import repeats
-from postmortem.tables.ingest import batches, parse_batch
+from postmortem.tables.batches import batches
+from postmortem.tables.ingest import parse_batch
 from postmortem.tables.repeats import expand
 
 HEAD = "node-01:4000:4900 [3] NCCL INFO "

@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 from postmortem.bundle import plan
-from postmortem.tables.ingest import batches, parse_batch
+from postmortem.tables.batches import batches
+from postmortem.tables.ingest import parse_batch
 from postmortem.tables.settle import settle
 from postmortem.tables.store import connect
 

@@ -1,0 +1,70 @@
+"""What is parsed in one go: units of a bundle that together are worth a call of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from postmortem.bundle import Limits, Problem, Unit
+from postmortem.resources import data_folder
+
+LEAST_BATCH: Final = 24 << 20
+MOST_BATCH: Final = 192 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Picklable work for one call of `parse_batch`: units, where rows go (a folder or a URL), which definitions are used.
+
+    Of `parsers` the empty text is our own definitions, wherever the worker has them installed.
+    """
+
+    number: int
+    units: tuple[Unit, ...]
+    spool: str
+    parsers: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What one batch did; the rows are in the spool, in `files` (paths below it)."""
+
+    number: int
+    members: int
+    bytes: int
+    problems: tuple[Problem, ...]
+    files: tuple[str, ...] = ()
+
+
+def batch_size(total: int, workers: int) -> int:
+    """Bytes of a batch: few batches, since one costs most of a second by itself, but some for each worker once it has much to do."""
+    each = -(-total // workers)
+    return max(each if each <= MOST_BATCH else min(-(-each // 3), MOST_BATCH), LEAST_BATCH)
+
+
+def batches(
+    units: Sequence[Unit], spool: Path | str, parsers: Sequence[Path], batch_bytes: int | None = None
+) -> list[Batch]:
+    """Units in their order, small ones together: a batch costs a fraction of a second by itself.
+
+    Of `batch_bytes` each (a larger unit is a batch of its own), by default what `batch_size` says for one worker.
+    """
+    if batch_bytes is None:
+        batch_bytes = batch_size(sum(u.size for u in units), 1)
+    out: list[Batch] = []
+    group: list[Unit] = []
+    size = 0
+    own = data_folder("parsers")
+    folders = tuple("" if p == own else str(p) for p in parsers)
+    for unit in units:
+        if group and size + unit.size > batch_bytes:
+            out.append(Batch(len(out), tuple(group), str(spool), folders))
+            group, size = [], 0
+        group.append(unit)
+        size += unit.size
+    if group:
+        out.append(Batch(len(out), tuple(group), str(spool), folders))
+    return out
