@@ -101,7 +101,8 @@ def _run(command: str, folder: Path) -> str:
     )
     for written in (*folder.glob("*.html"), *folder.glob("*.toml")):
         written.unlink()
-    text = done.stdout.decode("utf-8", "replace")
+    # A slow machine prints progress now and then.
+    text = re.sub(r"^\[[#.]+\] .*\n", "", done.stdout.decode("utf-8", "replace"), flags=re.MULTILINE)
     if done.returncode:
         raise SystemExit(f"exit code {done.returncode}, nothing was changed: {command}\n{text}")
     return text

@@ -46,6 +46,8 @@ class Options:
     cache: Path | None = None
     """Folder of rows of bundles that were parsed before (`postmortem.tables.kept`); of what a cluster parses nothing is kept."""
     limits: Limits = field(default_factory=Limits)
+    zone_s: int | None = None
+    """Zone of clocks that no line tells it of, seconds east of UTC."""
     redact: bool = False
     """Mask hosts, addresses, users, paths, mails and tokens in the answer and in all tables."""
 
@@ -187,7 +189,7 @@ def _open(
     con = connect(None if options.redact else tables, folder, options.memory_limit, threads)
     masks = None
     try:
-        settle(con, spool, problems, whole=with_file)
+        settle(con, spool, problems, whole=with_file, zone_s=options.zone_s)
         analysis = analyse(con, bundle_name(paths), options.price, options.asked)
         analysis = replace(analysis, findings=with_context(analysis.findings, todo.units, neighbours=options.context))
         if options.redact:

@@ -176,6 +176,18 @@ def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None
             assert asked <= ours | {"-h", "--help"}, f"{page.name}: {span}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_quoted_command_has_its_output(page: Path) -> None:
+    """What a mark names stands below it with at least one line of output; `benchmarks/readme.py --check` compares the rest."""
+    text = page.read_text(encoding="utf-8")
+    for command, block in re.findall(
+        r"<!-- output of[^:\n]*: ([^\n]+?) -->\n```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE
+    ):
+        first, *rest = block.splitlines() or [""]
+        assert first == f"$ {command}", f"{page.name}: run python benchmarks/readme.py"
+        assert rest, f"{page.name}: {command}"
+
+
 def test_readme_holds_the_test_command() -> None:
     block = re.search(r"<!-- test command -->\n```sh\n(.+)\n```\n<!-- end -->", README)
     assert block is not None

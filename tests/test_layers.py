@@ -26,7 +26,7 @@ LEVEL = {
     "api": 7,
     "": 8,
 }
-FOR_ALL = {"schema", "errors", "resources", "outputs", "patterns", "prepared"}
+FOR_ALL = {"schema", "errors", "resources", "outputs", "patterns", "prepared", "zone"}
 FOREIGN = {
     "click": {"cli"},
     "jinja2": {"report"},

@@ -16,6 +16,7 @@ from postmortem.tables.statements import run
 
 ZONE_BY_EVENTS: Final = "events shared with other clocks"
 ZONE_BY_OTHERS: Final = "as most hosts of the bundle"
+ZONE_GIVEN: Final = "as given"
 ZONE_ASSUMED: Final = "assumed"
 
 
@@ -90,7 +91,8 @@ def fill_clocks(con: duckdb.DuckDBPyConnection) -> None:
         INSERT INTO clocks
         WITH shown AS (
           SELECT node, zone_s + coalesce(shift_s, 0) AS zone_s, CASE WHEN shift_s IS NOT NULL THEN '{ZONE_BY_EVENTS}' WHEN zone_basis = 'printed' THEN 'printed'
-            WHEN zone_basis IN ('shown', 'machine') THEN 'stated by the host' WHEN zone_basis = 'others' THEN '{ZONE_BY_OTHERS}' ELSE '{ZONE_ASSUMED}' END AS basis
+            WHEN zone_basis IN ('shown', 'machine') THEN 'stated by the host' WHEN zone_basis = 'others' THEN '{ZONE_BY_OTHERS}'
+            WHEN zone_basis = 'given' THEN '{ZONE_GIVEN}' ELSE '{ZONE_ASSUMED}' END AS basis
           FROM clock_units LEFT JOIN zone_found USING (unit) WHERE zone_basis <> 'uptime'
           QUALIFY row_number() OVER (PARTITION BY node ORDER BY class IN ('system', 'switch') DESC, is_pinned DESC, class, lines DESC, unit) = 1
         )

@@ -69,6 +69,7 @@ _SHOWN = {
     "workers": "8",
     "scheduler": '"tcp://head:8786"',
     "spool": '"/scratch/spool"',
+    "zone": '"+08:00"',
     "gpu-hour-price": "2.5",
     "mtbf-hours": "48",
     "energy": "true",

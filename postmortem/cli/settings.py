@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 
 from postmortem.errors import UsageError
+from postmortem.zone import seconds_east
 
 if TYPE_CHECKING:
     from postmortem.incident import Options
@@ -88,6 +89,25 @@ class Setting(click.Option):
                 return "default"
 
 
+if TYPE_CHECKING:
+    _Type = click.ParamType[str]
+else:
+    _Type = click.ParamType  # takes no parameter in older versions
+
+
+class Zone(_Type):
+    """An offset from UTC, kept as it is written."""
+
+    name = "offset"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            seconds_east(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
 _PATH: Final = click.Path(path_type=Path)
 _MORE_THAN_0: Final = click.FloatRange(min=0, min_open=True)
 _OPTIONS: Final[Mapping[str, dict[str, Any]]] = {
@@ -108,6 +128,10 @@ _OPTIONS: Final[Mapping[str, dict[str, Any]]] = {
     "--spool": {
         "metavar": "PLACE",
         "help": "Folder or URL for rows between parsing and analysis, seen by all workers; emptied at the end.",
+    },
+    "--zone": {
+        "type": Zone(),
+        "help": "Zone of clocks that no line tells it of: an offset such as +08:00; default: UTC.",
     },
     "--gpu-hour-price": {
         "type": click.FloatRange(min=0),
@@ -160,6 +184,7 @@ class Values:
     spool: str | None
     cache: bool
     cache_folder: Path | None
+    zone: str | None
     gpu_hour_price: float | None
     mtbf_hours: float | None
     energy: bool
@@ -183,6 +208,7 @@ class Values:
             asked=asked(self.mtbf_hours, self.energy, self.gpu_watts, self.pue),
             context=context,
             limits=raised(Limits(), self.limit),
+            zone_s=None if self.zone is None else seconds_east(self.zone),
             redact=self.redact,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from postmortem.analysis.clocks import ZONE_ASSUMED, ZONE_BY_EVENTS, ZONE_BY_OTHERS
+from postmortem.analysis.clocks import ZONE_ASSUMED, ZONE_BY_EVENTS, ZONE_BY_OTHERS, ZONE_GIVEN
 from postmortem.analysis.model import Bin, Clock, Loss, Span, Survived
 from postmortem.report.figures import (
     UNKNOWN,
@@ -223,6 +223,7 @@ def clock_facts(clocks: tuple[Clock, ...]) -> str:
     for phrase, told in (
         (ZONE_BY_EVENTS, "by events that they share with other clocks"),
         (ZONE_BY_OTHERS, "as that of most hosts of the bundle"),
+        (ZONE_GIVEN, "as it was given"),
         (ZONE_ASSUMED, "to be UTC"),
     ):
         hosts = len({c.host for c in clocks if c.basis.startswith(f"zone: {phrase}")})

@@ -52,12 +52,20 @@ def _load(con: duckdb.DuckDBPyConnection, spool: Path, folder: str, schema: dict
     con.execute(f"CREATE TEMP TABLE {alias} AS SELECT * FROM {alias}_empty")
 
 
-def settle(con: duckdb.DuckDBPyConnection, spool: Path, problems: list[Problem], *, whole: bool = True) -> None:
+def settle(
+    con: duckdb.DuckDBPyConnection,
+    spool: Path,
+    problems: list[Problem],
+    *,
+    whole: bool = True,
+    zone_s: int | None = None,
+) -> None:
     """Create all public tables in `con` and fill those that parsing alone can fill.
 
     Without `whole` the table `events` has of lines that come back thousands of times only the first and the last
-    (`postmortem.tables.repeats`); `coverage` counts all.
+    (`postmortem.tables.repeats`); `coverage` counts all. `zone_s`: seconds east of UTC of clocks whose zone no line tells, UTC where it is None.
     """
+    con.execute(f"SET VARIABLE given_zone_s = {'NULL' if zone_s is None else int(zone_s)}::INTEGER")
     create_tables(con)
     rows = {**ROW_SCHEMA, "from_neighbour": pl.Boolean}
     _load(con, spool, "events", dict(rows), "raw_events")

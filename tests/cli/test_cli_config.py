@@ -111,6 +111,7 @@ def test_the_example_is_a_config_file_of_every_key(postmortem: Run, config: Path
         ("pue = [1.2]", ":1: pue must be a number"),
         ("pue = nan", ":1: pue: nan is no number"),
         ("gpu-hour-price = inf", ":1: gpu-hour-price: inf is no number"),
+        ("zone = 'Asia/Shanghai'", ":1: zone: 'Asia/Shanghai' is no zone: give the offset"),
         ("energy = 1", ":1: energy must be true or false, not 1"),
         ("limit = ['size=1G', 2]", ":1: limit must be a text or a list of texts"),
         ("template = ['a']", ":1: template must be a text"),

@@ -18,14 +18,14 @@ from postmortem.tables.store import connect
 
 XID = "NVRM: Xid (PCI:0000:9d:00): 79, pid=10, GPU has fallen off the bus."
 PARSERS = Path(__file__).resolve().parents[2] / "parsers"
-Settle = Callable[[Mapping[str, str]], duckdb.DuckDBPyConnection]
+Settle = Callable[..., duckdb.DuckDBPyConnection]
 
 
 @pytest.fixture
 def settled(tmp_path: Path) -> Settle:
     """The tables of a bundle of these files, without the analysis."""
 
-    def run(files: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    def run(files: Mapping[str, str], zone_s: int | None = None) -> duckdb.DuckDBPyConnection:
         bundle, spool = tmp_path / "bundle", tmp_path / "spool"
         for name, text in files.items():
             path = bundle / name
@@ -35,7 +35,7 @@ def settled(tmp_path: Path) -> Settle:
         for batch in batches(plan([bundle]).units, spool, [PARSERS]):
             parse_batch(batch)
         con = connect(None, tmp_path)
-        settle(con, spool, [])
+        settle(con, spool, [], zone_s=zone_s)
         return con
 
     return run
@@ -57,6 +57,20 @@ def test_a_date_without_zone_takes_that_of_two_times_in_one_line(settled: Settle
     log = "2026-02-03T12:00:01Z stdout F [2026-02-03 14:00:01,000] [INFO] node-7:1:2 [0] NCCL INFO NCCL version 2.18.3+cuda12.2\n"
     con = settled({"node-7/pod.log": log, "node-7/kern.log": f"Feb  3 14:02:11 node-7 kernel: {XID}\n"})
     assert times(con) == [(datetime(2026, 2, 3, 12, 2, 11), "inferred")]
+
+
+@pytest.mark.parametrize(
+    ("other", "hour"),
+    [
+        ("", 6),
+        (f"2026-02-03T14:00:00.000000+02:00 node-7 kernel: [ 9.5] {XID}\n", 12),
+        (f"2026-02-03T14:00:00.000000+00:00 node-7 kernel: [ 9.5] {XID}\n", 14),
+    ],
+)
+def test_a_given_zone_holds_where_no_line_tells_one(settled: Settle, other: str, hour: int) -> None:
+    con = settled({"node-7/kern.log": f"{other}2026-02-03 14:02:11 node-7 kernel: {XID}\n"}, zone_s=8 * 3600)
+    moment, _ = times(con)[-1]
+    assert moment == datetime(2026, 2, 3, hour, 2, 11)
 
 
 @pytest.mark.parametrize(

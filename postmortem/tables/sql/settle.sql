@@ -132,7 +132,9 @@ SELECT class, zone_s FROM (
 -- The zone that most machines of the bundle are set to.
 CREATE TEMP TABLE common_zone AS
 SELECT coalesce((SELECT zone_s FROM host_zone WHERE clock_host NOT IN (SELECT clock_host FROM unit_zone WHERE class = 'switch') GROUP BY zone_s ORDER BY count(*) DESC, zone_s LIMIT 1),
-                (SELECT zone_s FROM class_zone WHERE class = 'switch'), 0)::INTEGER AS zone_s,
+                (SELECT zone_s FROM class_zone WHERE class = 'switch'))::INTEGER AS zone_s,
+       -- What the user gave for clocks that no line tells the zone of; null where nothing was given.
+       getvariable('given_zone_s')::INTEGER AS given_s,
        -- In a cluster that runs pods the job's own output is that of containers, which keep UTC whatever the machine is set to.
        EXISTS (FROM placed WHERE is_fact AND event = 'pod.node') AS has_pods;
 
@@ -141,9 +143,9 @@ SELECT coalesce((SELECT zone_s FROM host_zone WHERE clock_host NOT IN (SELECT cl
 -- the machine's; that of most others of its kind; assumed.
 CREATE TEMP VIEW zoned AS
 SELECT p.*, coalesce(p.stamp_zone_s, f.zone_s, u.zone_s, CASE WHEN p.class <> 'job' OR NOT c.has_pods THEN z.zone_s END, k.zone_s,
-                     CASE WHEN p.class = 'switch' OR (p.class = 'job' AND c.has_pods) THEN 0 ELSE c.zone_s END, 0) AS used_zone_s,
+                     CASE WHEN p.class <> 'switch' AND NOT (p.class = 'job' AND c.has_pods) THEN c.zone_s END, c.given_s, 0) AS used_zone_s,
   CASE WHEN p.stamp_zone_s IS NOT NULL THEN 'printed' WHEN f.zone_s IS NOT NULL OR u.zone_s IS NOT NULL THEN 'shown'
-       WHEN z.zone_s IS NOT NULL AND (p.class <> 'job' OR NOT c.has_pods) THEN 'machine' WHEN k.zone_s IS NOT NULL OR (c.zone_s <> 0 AND p.class NOT IN ('switch', 'job')) THEN 'others' ELSE 'assumed' END AS zone_basis
+       WHEN z.zone_s IS NOT NULL AND (p.class <> 'job' OR NOT c.has_pods) THEN 'machine' WHEN k.zone_s IS NOT NULL OR (c.zone_s <> 0 AND p.class NOT IN ('switch', 'job')) THEN 'others' WHEN c.given_s IS NOT NULL THEN 'given' ELSE 'assumed' END AS zone_basis
 FROM placed p LEFT JOIN file_zone f ON f.file = p.file AND f.clock_host = p.clock_host LEFT JOIN unit_zone u ON u.clock_host = p.clock_host AND u.class = p.class
 LEFT JOIN host_zone z ON z.clock_host = p.clock_host LEFT JOIN class_zone k ON k.class = p.class CROSS JOIN common_zone c;
 
