@@ -22,8 +22,10 @@ SEEN_P: Final = 0.85
 ABSENT_P: Final = 0.6
 LINES_P: Final = 0.55
 THIN_P: Final = 0.35
-"""Chances that the ranks named are the right ones: where their own dumps show it; where only their absence does; where lines of logs do
-that name no group's members; where only absence does and the others have called nothing after what is open, as in a running job."""
+"""Chances that the ranks named are the right ones, by what names them. Their own dumps (H2, H2b: all right on the labelled folders, four sets of one
+tree, hence not "almost certain"); absence alone (H7: a suspect, below H2); lines of logs that give no group's members (J6: more than half of such timeouts
+have their cause in the host of one rank, and counts, RAS and stacks show one that stands apart, not why: "possible"); absence where the others have
+called nothing after what is open, as in a running job (H5: a snapshot is no hang, so not established). `benchmarks/hangs.py` measures the dumps."""
 MAX_NAMED: Final = 64
 MAX_SHOWN: Final = 8
 
@@ -189,6 +191,11 @@ def _from_lines(con: duckdb.DuckDBPyConnection, found: Found) -> Derived:
           AND (is_culprit OR pg IN (SELECT pg FROM hang_groups WHERE is_culprit AND basis = h.basis))
         GROUP BY file, basis, pg, rank, is_culprit ORDER BY is_culprit DESC, basis = 'watchdog' DESC, rank, file LIMIT 5""",
     ).fetchall()
+    if any(how == "differs" and not pg for how, pg, _ in found.guilty.values()):
+        # Stacks: those that stand elsewhere first, then the group of most.
+        places = con.execute(
+            "SELECT file, line FROM stack_groups WHERE source = 'stack' ORDER BY is_outlier DESC, count DESC, functions LIMIT 5"
+        ).fetchall()
     return Derived(
         "collective_hang",
         LINES_P,

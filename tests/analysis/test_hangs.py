@@ -430,6 +430,9 @@ def launches(last: Mapping[int, int]) -> str:
     return "\n".join(out) + "\n"
 
 
+TIMED_OUT = "[rank0]:[E321 02:07:12.449400920 ProcessGroupNCCL.cpp:1709] [PG 1 Rank 0] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.\n"
+
+
 def test_of_nccls_own_calls_the_rank_with_fewer_is_named_when_something_timed_out(analyse: Analyse) -> None:
     calls = launches({0: 5, 1: 5, 2: 4, 3: 5})
     quiet = analyse({"nccl.log": calls})
@@ -438,8 +441,15 @@ def test_of_nccls_own_calls_the_rank_with_fewer_is_named_when_something_timed_ou
         "SELECT rank, last_enqueued, verdict FROM hang_groups WHERE basis = 'nccl' ORDER BY rank"
     ).fetchall()
     assert rows == [(0, 5, None), (1, 5, None), (2, 4, "missing"), (3, 5, None)]
-    store = "[rank0]:[E321 02:07:12.449400920 ProcessGroupNCCL.cpp:1709] [PG 1 Rank 0] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.\n"
-    assert analyse({"nccl.log": calls, "job.log": store}).analysis.verdict.culprit.ranks == (2,)
+    assert analyse({"nccl.log": calls, "job.log": TIMED_OUT}).analysis.verdict.culprit.ranks == (2,)
+
+
+def test_of_ras_the_rank_that_does_not_answer_is_named_when_something_timed_out(analyse: Analyse) -> None:
+    """A communicator that lacks a rank in one snapshot is no hang (H5); the same beside a timeout is."""
+    ras = "#1-0 (fa93daea854b060b) INCOMPLETE\n  Missing communicator data from 1 job process\n  The missing rank: 2\n"
+    assert analyse({"ncclras.txt": ras}).analysis.verdict.culprit.ranks == ()
+    verdict = analyse({"ncclras.txt": ras, "job.log": TIMED_OUT}).analysis.verdict
+    assert (verdict.cause, verdict.culprit.ranks) == ("collective_hang", (2,))
 
 
 def test_a_fault_that_a_log_shows_is_the_cause_and_not_the_hang(analyse: Analyse) -> None:
@@ -464,3 +474,5 @@ def test_stacks_are_grouped_and_few_that_stand_elsewhere_set_apart(
     assert rows[0] == ("_next_data < train", json.dumps(list(range(odd))).replace(" ", ""), odd, is_outlier)
     assert rows[1][2:] == (4 - odd, False)
     assert incident.analysis.verdict.culprit.ranks == ()
+    confirmed = analyse({f"pyspy_rank_{r}.txt": stack(r) for r in range(4)} | {"job.log": TIMED_OUT})
+    assert confirmed.analysis.verdict.culprit.ranks == ((0,) if is_outlier else ())
