@@ -206,7 +206,11 @@ def _clocks(incident: Incident, chance: random.Random) -> Callable[[str, str | N
         ).fetchall()
     )
     by_file |= dict(con.execute("SELECT file, node FROM file_node").fetchall())
-    by_file |= dict(con.execute("SELECT file, mode(node ORDER BY node) FROM line_clock JOIN events USING (event_id) GROUP BY file").fetchall())
+    by_file |= dict(
+        con.execute(
+            "SELECT file, mode(node ORDER BY node) FROM line_clock JOIN events USING (event_id) GROUP BY file"
+        ).fetchall()
+    )
     zoned = {
         r[0]
         for r in con.execute(

@@ -57,7 +57,7 @@ def _spike(steps: list[dict[str, Any]], begins: Sequence[int]) -> int | None:
 
 def _vanished(steps: list[dict[str, Any]]) -> bool:
     """The last step prints no loss although every one before did: a trainer that leaves out what is not a number."""
-    return len(steps) >= 5 and steps[-1]["loss"] is None and all(s["loss"] is not None for s in steps[:-1])
+    return len(steps) >= 3 and steps[-1]["loss"] is None and all(s["loss"] is not None for s in steps[:-1])
 
 
 def broken_numbers(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived | None:
@@ -168,7 +168,7 @@ def unfinished_preparation(con: duckdb.DuckDBPyConnection, times: JobTimes) -> D
 def waiting_for_data(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived | None:
     """The steps' own times say that most of them was waiting for data, far more than what a step takes otherwise.
 
-    Rule: at least five steps print both times; the first is left out, since loaders fill up then; half of the whole time went into
+    Rule: at least four steps print both times, the run's first left out, since loaders fill up then; half of the whole time went into
     data, and the slowest step took five times the fastest quarter's. A job that is bound by its input throughout is slow by design.
     """
     if times.has_failure:
@@ -179,7 +179,9 @@ def waiting_for_data(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived
         SELECT step, ts, file, line, step_time_ms AS ms, data_time_ms AS data FROM steps
         WHERE is_main AND attempt = ? AND step_time_ms > 0 AND data_time_ms IS NOT NULL AND data_time_ms <= 1.05 * step_time_ms ORDER BY step""",
         [times.attempt],
-    )[1:]
+    )
+    if rows and rows[0]["step"] <= 1:
+        rows = rows[1:]
     if len(rows) < 4:
         return None
     usual = sorted(r["ms"] for r in rows)[len(rows) // 4]

@@ -16,7 +16,17 @@ from postmortem.tables.repeats import REPEAT_SCHEMA
 from postmortem.tables.statements import parsed
 from postmortem.tables.store import create_tables, fill_from_spool
 
-DECODED: Final = ("collectives", "groups", "qp_samples", "proxy_steps", "coll_samples", "op_times", "ports", "counters", "stacks")
+DECODED: Final = (
+    "collectives",
+    "groups",
+    "qp_samples",
+    "proxy_steps",
+    "coll_samples",
+    "op_times",
+    "ports",
+    "counters",
+    "stacks",
+)
 """Public tables that decoders alone fill."""
 
 STATED: Final = ("gpus", "nics", "addresses")

@@ -86,7 +86,7 @@ def test_codes_that_settle_the_matter(analyse: Analyse, text: str, cause: str) -
     assert verdict.confidence >= 0.9
 
 
-@pytest.mark.parametrize("text", ["146, TLW_RX/TLW_RX_PIPE0 Nonfatal XC0 i0 Link 00 (0x0000000a)", "148, NVLPW_CTRL Fatal XC0 i0 Link 00 (0x0000000a)", "152, pid=1, text", "153, pid=1, text"])  # fmt: skip
+@pytest.mark.parametrize("text", ["146, TLW_RX/TLW_RX_PIPE0 Nonfatal XC0 i0 Link 00 (0x0000000a)", "148, NVLPW_CTRL Fatal XC0 i0 Link 00 (0x0000000a)", "137, RLW_RXPIPE interrupt hit on link 11 on GPU0: PRIV Error", "152, pid=1, text", "153, pid=1, text"])  # fmt: skip
 def test_codes_that_kill_no_job(analyse: Analyse, text: str) -> None:
     assert analyse({"dmesg.txt": XID.format(text)}).analysis.verdict.confidence < 0.7
 
