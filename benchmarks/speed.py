@@ -67,10 +67,10 @@ def descendants(pid: int) -> list[int]:
 
 def measured(command: Sequence[str], env: dict[str, str] | None = None) -> Run:
     """Run `command` to its end, its output thrown away. Raises CalledProcessError when it fails."""
+    # As an installed program has it: its modules are compiled.
+    settings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | (env or {})
     begin = time.perf_counter()
-    child = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **(env or {})}
-    )
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=settings)
     cpu: dict[int, float] = {}
     peak: dict[int, float] = {}
     tick = os.sysconf("SC_CLK_TCK")
@@ -133,21 +133,10 @@ def parse_command(folder: Path, workers: int) -> list[str]:
     return [sys.executable, __file__, "--parse", str(folder), "--workers", str(workers)]
 
 
-def analyze_command(folder: Path, workers: int) -> list[str]:
+def analyze_command(folder: Path, workers: int, *cache: str) -> list[str]:
     """The whole of it: parse, SQL, report."""
-    return [
-        sys.executable,
-        "-c",
-        "from postmortem.cli import main; main()",
-        "analyze",
-        str(folder),
-        "--format",
-        "json",
-        "-q",
-        "--no-cache",
-        "--workers",
-        str(workers),
-    ]
+    start = [sys.executable, "-c", "from postmortem.cli import main; main()", "analyze", str(folder)]
+    return [*start, "--format", "json", "-q", "--workers", str(workers), *(cache or ("--no-cache",))]
 
 
 def make(generator: Path, target: Path, size: str, *more: str) -> Path:
@@ -166,6 +155,14 @@ def row(name: str, ours: Run, base: str, other: Run, *, inverse: bool = False) -
     )
 
 
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Exponent of the second number against the first, fitted by least squares."""
+    xs, ys = [math.log(p[0]) for p in points], [math.log(p[1]) for p in points]
+    mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
+    over = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    return over / sum((x - mean_x) ** 2 for x in xs)
+
+
 def growth(generator: Path, work: Path, sizes: Sequence[str], runs: int) -> None:
     """Time against size as a fitted exponent, of parse and of the whole."""
     points: list[tuple[float, float, float]] = []
@@ -176,12 +173,43 @@ def growth(generator: Path, work: Path, sizes: Sequence[str], runs: int) -> None
         points.append((total, found["parse"].cpu, found["all"].cpu))
         shutil.rmtree(folder)
     for name, column in (("parse", 1), ("analyze", 2)):
-        xs, ys = [math.log(p[0]) for p in points], [math.log(p[column]) for p in points]
-        mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
-        slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum(
-            (x - mean_x) ** 2 for x in xs
+        fitted = slope([(p[0], p[column]) for p in points])
+        print(f"processor time of {name} grows with size to the power {fitted:.2f} ({', '.join(sizes)})", flush=True)
+
+
+def small_files(work: Path, most: int) -> None:
+    """Time of parse against the number of files of a few lines each, as a fitted exponent over the upper half decade and decade."""
+    points: list[tuple[float, float]] = []
+    for count in (most // 10, most // 3, most):
+        folder = work / f"files-{count}"
+        for k in range(count):
+            path = folder / f"node-{k // 100:04d}" / f"rank-{k:06d}.log"
+            if not k % 100:
+                path.parent.mkdir(parents=True)
+            path.write_text(
+                f"Mar 14 02:00:{k % 60:02d} node-{k // 100:04d} kernel: NVRM: Xid (PCI:0000:9d:00): 79, pid={k}, GPU has fallen off the bus.\n"
+                f"node-{k // 100:04d}:{k}:{k} [3] NCCL INFO Using network IB\n" * 3,
+                encoding="utf-8",
+            )
+        done = measured(parse_command(folder, 1))
+        points.append((count, done.cpu))
+        print(
+            f"{count:,} small files, 1 worker: {done.wall:.1f} s, {done.cpu:.1f} s of processor, {done.peak:.0f} MB",
+            flush=True,
         )
-        print(f"processor time of {name} grows with size to the power {slope:.2f} ({', '.join(sizes)})")
+        shutil.rmtree(folder)
+    print(f"processor time of parse grows with the number of files to the power {slope(points):.2f}", flush=True)
+
+
+def counts(folder: Path, workers: int) -> None:
+    """Print how many events agree with what the generator says that it wrote."""
+    done = subprocess.run(parse_command(folder, workers), check=True, stdout=subprocess.PIPE)
+    ours, truth = json.loads(done.stdout), json.loads((folder / "truth.json").read_bytes())["events"]
+    other = {name: (ours.get(name, 0), n) for name, n in truth.items() if ours.get(name, 0) != n}
+    print(
+        f"counts: {len(truth) - len(other)} of {len(truth)} events as in truth.json; others (ours, theirs): {other or 'none'}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -192,6 +220,7 @@ def main() -> None:
     parser.add_argument("--size", default="1G")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--files", type=int, default=100_000, help="small files of the last rows; 0 for none")
     parser.add_argument("--grow", default="4M,16M,64M", help="sizes for the exponent; empty for none")
     parser.add_argument("--parse", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -203,45 +232,59 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="speed-") as name:
         work = Path(name)
         folder = make(asked.corpus, work / "mixed", asked.size)
-        two, one = parse_command(folder, asked.workers), parse_command(folder, 1)
-        commands: dict[str, Sequence[str]] = {
-            "parse": two,
-            "one": one,
-            "analyze": analyze_command(folder, asked.workers),
-        }
-        if asked.anchors and shutil.which("rg"):
-            commands["rg"] = ["rg", f"-j{asked.workers}", "-c", "-F", "-f", str(asked.anchors), str(folder)]
-        if shutil.which("lnav"):
-            files = [str(p) for p in sorted(folder.rglob("*.*")) if p.suffix != ".json"]
-            commands["lnav"] = ["lnav", "-n", "-N", "-c", ";SELECT count(*) FROM all_logs", *files]
-        found = turns(commands, asked.runs)
-        if asked.anchors:
-            found |= turns({"loop": [sys.executable, "-c", LOOP, str(folder), str(asked.anchors)]}, 1)
-        print("| ours | wall s | cpu s | against | wall s | cpu s | ratio wall | ratio cpu | our peak MB |")
-        print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
-        if "rg" in found:
-            row(f"parse {asked.size}", found["parse"], "rg, all anchors (times ours is slower)", found["rg"])
-        for peer, label in (
-            ("lnav", "lnav, folder loaded (times ours is faster)"),
-            ("loop", "Python loop with re (times ours is faster)"),
-        ):
-            if peer in found:
-                row(f"parse {asked.size}", found["parse"], label, found[peer], inverse=True)
-        row("analyze", found["analyze"], "parse", found["parse"])
-        row(f"{asked.workers} workers", found["parse"], "1 worker (times ours is faster)", found["one"], inverse=True)
-        for kind in ("gz", "zst") if shutil.which("zstd") else ("gz",):
-            packed = make(asked.corpus, work / kind, asked.size, "--compress", kind)
-            both = turns({"packed": parse_command(packed, asked.workers), "plain": two}, asked.runs)
-            row(f"parse .{kind}", both["packed"], "plain", both["plain"])
-            shutil.rmtree(packed)
-        small = make(asked.corpus, work / "small", "1M", "--ranks", "8")
-        both = turns(
-            {"all": analyze_command(small, asked.workers), "imports": [sys.executable, "-c", IMPORTS]},
-            max(asked.runs, 3),
-        )
-        row("analyze 1 MB", both["all"], IMPORTS, both["imports"])
+        # Once for nothing: compiled modules, prepared definitions, files in memory.
+        measured(analyze_command(make(asked.corpus, work / "small", "1M", "--ranks", "8"), 1))
+        table(asked, work, folder)
         if asked.grow:
             growth(asked.corpus, work, asked.grow.split(","), asked.runs)
+        if asked.files:
+            small_files(work, asked.files)
+        counts(folder, asked.workers)
+
+
+def table(asked: argparse.Namespace, work: Path, folder: Path) -> None:
+    """Print the table, a row as soon as it is known."""
+    size, workers = asked.size, asked.workers
+    two, one = parse_command(folder, workers), parse_command(folder, 1)
+    commands: dict[str, Sequence[str]] = {"parse": two, "one": one, "analyze": analyze_command(folder, workers)}
+    if asked.anchors and shutil.which("rg"):
+        commands["rg"] = ["rg", f"-j{workers}", "-c", "-F", "-f", str(asked.anchors), str(folder)]
+    if shutil.which("lnav"):
+        files = [str(p) for p in sorted(folder.rglob("*.*")) if p.suffix != ".json"]
+        commands["lnav"] = ["lnav", "-n", "-N", "-c", ";SELECT count(*) FROM all_logs", *files]
+    print("| ours | wall s | cpu s | against | wall s | cpu s | ratio wall | ratio cpu | our peak MB |")
+    print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    found = turns(commands, asked.runs)
+    if "rg" in found:
+        row(f"parse {size}", found["parse"], "rg, all anchors (times ours is slower)", found["rg"])
+        row(f"parse {size}, 1 worker", found["one"], "the same", found["rg"])
+    if "lnav" in found:
+        row(f"parse {size}", found["parse"], "lnav, folder loaded (times ours is faster)", found["lnav"], inverse=True)
+    row("analyze", found["analyze"], "parse", found["parse"])
+    row(f"{workers} workers", found["parse"], "1 worker (times ours is faster)", found["one"], inverse=True)
+    if asked.anchors:
+        loop = turns({"loop": [sys.executable, "-c", LOOP, str(folder), str(asked.anchors)]}, 1)["loop"]
+        row(f"parse {size}, 1 worker", found["one"], "Python loop with re (times ours is faster)", loop, inverse=True)
+    huge = work / "huge"
+    huge.mkdir()
+    with (huge / "nccl.log").open("wb") as joined:
+        for path in sorted((folder / "nccl").iterdir()):
+            joined.write(path.read_bytes())
+    both = turns({"two": parse_command(huge, workers), "one": parse_command(huge, 1)}, asked.runs)
+    row(f"one file, {workers} workers", both["two"], "1 worker (times ours is faster)", both["one"], inverse=True)
+    shutil.rmtree(huge)
+    for kind in ("gz", "zst") if shutil.which("zstd") else ("gz",):
+        packed = make(asked.corpus, work / kind, size, "--compress", kind)
+        both = turns({"packed": parse_command(packed, workers), "plain": two}, asked.runs)
+        row(f"parse .{kind}", both["packed"], "plain", both["plain"])
+        shutil.rmtree(packed)
+    small = work / "small"
+    imports = [sys.executable, "-c", IMPORTS]
+    both = turns({"all": analyze_command(small, workers), "imports": imports}, max(asked.runs, 3))
+    row("analyze 1 MB", both["all"], IMPORTS, both["imports"])
+    again = analyze_command(folder, workers, "--cache", "--cache-folder", str(work / "cache"))
+    measured(again)
+    row(f"analyze {size} again", measured(again), "the first time", found["analyze"])
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Final, TypeVar
 
 Task = TypeVar("Task")
@@ -29,6 +30,20 @@ def run(function: Callable[[Task], Result], tasks: Sequence[Task], workers: int,
     if workers <= 1 or len(tasks) <= 1 or total_bytes < WORKERS_FROM_BYTES:
         yield from map(function, tasks)
         return
+    before = set(active_children())
     # forkserver: a fork after polars has started its threads is not safe, spawn is slower.
-    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("forkserver")) as pool:
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("forkserver"), initializer=_deaf)
+    try:
         yield from pool.map(function, tasks)
+    except BaseException:
+        # Nobody waits for what the workers are at: the caller was interrupted, or stopped asking.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in set(active_children()) - before:
+            worker.terminate()
+        raise
+    pool.shutdown()
+
+
+def _deaf() -> None:
+    """Ctrl-C goes to all processes of a terminal; the parent alone answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
