@@ -121,7 +121,7 @@ def _setup(spool: Spool, ranks: pl.DataFrame, world: int) -> None:
             sub=n,
         )
     spool.rows(
-        nccl.drop("number").with_columns(line=5, us=pl.lit(1_000_000), msg=place + pl.format("ncclCommInitRankConfig comm 0x55d0 rank {} nranks {} cudaDev {} nvmlDev {} busId 1b000 commId 0x5f1d - Init COMPLETE", "rank", pl.lit(world), "gpu", "gpu")),
+        nccl.drop("number").with_columns(line=5, us=pl.lit(1_000_000), msg=place + pl.format(f"ncclCommInitRankConfig comm 0x55d0 rank {{}} nranks {world} cudaDev {{}} nvmlDev {{}} busId 1b000 commId 0x5f1d - Init COMPLETE", "rank", "gpu", "gpu")),
         source="nccl", event="nccl.init_done", severity="info", nranks=world, comm="0x55d0", comm_hash="0x5f1d", value="0x5f1d",
     )  # fmt: skip
 
@@ -309,16 +309,17 @@ def _hosts(spool: Spool, hosts: int, steps: int) -> None:
     flaps = cables.filter((pl.col("number") * 7 + pl.col("rail") * 3) % 10 == 0).with_columns(
         at=(pl.col("number") * 7919 + pl.col("rail") * 104_729) % max(1, steps - 1) * STEP_US
     )
+    flaps = flaps.rechunk()  # pl.format of polars 2.1 panics over the chunks of a filtered join
     for line, event, severity, state, after in (
         (100, "link.down", "error", "down", 0),
         (101, "link.up", "info", "up", 4_000_000),
     ):
         spool.rows(
-            flaps.select(host="switch", file=pl.format("switches/{}.log", "switch"), ifname="port", line=line + pl.col("number") % PORTS * 2, us=pl.col("at") + after, msg=pl.format("Port {} oper state set to {}", "port", pl.lit(state))),
+            flaps.select(host="switch", file=pl.format("switches/{}.log", "switch"), ifname="port", line=line + pl.col("number") % PORTS * 2, us=pl.col("at") + after, msg=pl.format(f"Port {{}} oper state set to {state}", "port")),
             source="switch", event=event, severity=severity,
         )  # fmt: skip
         spool.rows(
-            flaps.select("host", file=pl.format("kernel/{}.log", "host"), ifname=pl.format("ens{}np0", "rail"), line=line + pl.col("rail") * 2, us=pl.col("at") + after + 300_000, msg=pl.format("mlx5_core ens{}np0: Link {}", "rail", pl.lit(state))),
+            flaps.select("host", file=pl.format("kernel/{}.log", "host"), ifname=pl.format("ens{}np0", "rail"), line=line + pl.col("rail") * 2, us=pl.col("at") + after + 300_000, msg=pl.format(f"mlx5_core ens{{}}np0: Link {state}", "rail")),
             source="kernel", event=event, severity=severity,
         )  # fmt: skip
 
