@@ -69,10 +69,10 @@ SELECT * FROM (
 -- Where no cable is known: an outage on a host and one on a switch that lasted as long, and no other outage of the bundle did (within two
 -- seconds, the time a port takes to say so). Whole minutes are suspect: timers have such lengths.
 INSERT INTO link_pairs
-WITH same AS (
+WITH free AS (FROM outages WHERE event_id NOT IN (SELECT host_event FROM link_pairs UNION ALL SELECT switch_event FROM link_pairs)), same AS (
   SELECT h.event_id AS h, s.event_id AS s, h.up_event AS h_up, s.up_event AS s_up, h.unit AS hu, s.unit AS su, h.node AS hn, s.node AS sn
-  FROM outages h JOIN outages s ON NOT h.is_switch AND s.is_switch AND abs(h.length_us - s.length_us) <= 2e6
-  WHERE NOT EXISTS (FROM link_pairs p WHERE p.host_event = h.event_id OR p.switch_event = s.event_id) AND abs(h.length_us - round(h.length_us / 30e6) * 30e6) > 500e3
+  FROM free h JOIN free s ON NOT h.is_switch AND s.is_switch AND abs(h.length_us - s.length_us) <= 2e6
+  WHERE abs(h.length_us - round(h.length_us / 30e6) * 30e6) > 500e3
 ), alone AS (SELECT * FROM same QUALIFY count(*) OVER (PARTITION BY h) = 1 AND count(*) OVER (PARTITION BY s) = 1)
 SELECT h, s, hu, su, hn, sn, false FROM alone UNION ALL SELECT h_up, s_up, hu, su, hn, sn, true FROM alone;
 
