@@ -44,7 +44,7 @@ START = {
 START_CONFIDENCE = {"base": 0.3, "logit": 0.5, "low": 4.0, "settled": 1.5, "hang": 0.3}
 PENALTIES = (0.3, 1.0, 3.0, 10.0)
 HIT = 0.975
-POSSIBLE = 0.6
+POSSIBLE = 0.68
 Array = npt.NDArray[np.float64]
 
 

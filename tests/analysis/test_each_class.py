@@ -179,3 +179,17 @@ def test_connections_that_are_tried_again(analyse: Analyse, why: str, cause: str
     """A refused connection comes before its other end is up; a missing route does not come up."""
     line = f"node-01:1183664:1184669 [0] NCCL INFO socketPollConnect: connect returned {why}, retrying (34/34) after sleep for 3400 msec\n"
     assert analyse({"nccl.log": line * 3}).analysis.verdict.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("said", "is_sure"),
+    [
+        ("Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from status @ kernel_channel.c:2827", True),
+        ("Assertion failed: Invalid state in call [NV_ERR_INVALID_STATE] (0x00000040) returned from status @ kernel_channel.c:2827", False),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_demands_a_reset(analyse: Analyse, said: str, is_sure: bool) -> None:
+    line = f"[373871.354096] NVRM: nvAssertOkFailedNoLog: {said}\n"
+    found = analyse({"dmesg.txt": line}).analysis.verdict
+    assert found.cause == "gpu_fault"
+    assert (found.confidence >= 0.7) == is_sure
