@@ -86,7 +86,7 @@ def measured(command: Sequence[str], env: dict[str, str] | None = None) -> Run:
             peak[pid] = max(peak.get(pid, 0.0), int(high.split()[1]) / 1024)
         if child.poll() is not None:
             break
-        time.sleep(0.02)
+        time.sleep(0.05)
     wall = time.perf_counter() - begin
     # rg gives 1 when no file has a match.
     if child.returncode not in ((0, 1) if command[0] == "rg" else (0,)):

@@ -42,7 +42,7 @@ from postmortem.tables.sections import Sections, holds_sections
 from postmortem.tables.spool import discard, write_rows
 
 FLUSH_ROWS: Final = 40_000
-FLUSH_REPEATS: Final = 2_000_000
+FLUSH_REPEATS: Final = 1_000_000
 HEAD_BYTES: Final = 64 << 10
 MAX_ODD: Final = 20
 """Odd lines kept as examples per member; all are counted."""
