@@ -156,6 +156,7 @@ def report(title: str, answers: Sequence[Answer]) -> str:
         ("first finding right, logs sufficient", share(a.right for a in enough)),
         ("one of the first three right, logs sufficient", share(a.in_three for a in enough)),
         ("first finding right, all", share(a.right for a in answers)),
+        ("right where a cause is named", share(a.right for a in answers if a.said not in NAMES_NOTHING)),
         ("culprit named", share(a.culprit for a in answers)),
         ("line that matters cited", share(a.key_line for a in answers)),
         ("a mere consequence given as the cause", share(a.consequence for a in answers)),
@@ -194,18 +195,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("-j", "--jobs", type=int, default=2)
+    parser.add_argument("--results", type=Path, help="take the answers that an earlier run saved instead of running")
     parser.add_argument("--save", type=Path, help="write what was said, one JSON line per incident")
     parser.add_argument("--same-as", type=Path, help="compare with what an earlier run saved")
     parser.add_argument("--page", type=Path, help="write the figures as a page")
     options = parser.parse_args()
-    parts, everything = [], []
+    parts: list[str] = []
+    everything: list[Answer] = []
+    saved = {}
+    if options.results:
+        for line in options.results.read_text(encoding="utf-8").splitlines():
+            one = Answer(**json.loads(line))
+            saved[one.name] = one
     with ProcessPoolExecutor(options.jobs) as pool:
         for folder in options.folders:
             found = list(incidents([folder]))
-            answers = list(pool.map(answer, *zip(*found, strict=True)))
+            answers = (
+                [saved[place.name] for _, place in found]
+                if saved
+                else list(pool.map(answer, *zip(*found, strict=True)))
+            )
             everything += answers
             parts.append(report(folder.name, answers))
             print(parts[-1], flush=True)
+    if len(parts) > 1:
+        parts.append(report("all together", everything))
+        print(parts[-1], flush=True)
     if options.save:
         options.save.write_text("".join(json.dumps(asdict(a)) + "\n" for a in everything), encoding="utf-8")
     if options.same_as:
