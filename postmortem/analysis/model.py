@@ -101,6 +101,16 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Blast radius of a finding: of `failed` ranks or hosts that failed, how many it explains."""
+
+    unit: str
+    """`rank` or `host`."""
+    explained: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One possible cause with what proves it."""
 
@@ -117,6 +127,8 @@ class Finding:
     collect: tuple[str, ...] = ()
     hops: tuple[Hop, ...] = ()
     network: Network | None = None
+    reach: Reach | None = None
+    """Of the first finding only."""
     features: tuple[tuple[str, float], ...] = ()
     """What its confidence was made of (weights.toml); none for a computed cause or a deliberate end."""
 

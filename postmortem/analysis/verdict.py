@@ -17,6 +17,7 @@ from postmortem.analysis.evidence import event_rows, gather
 from postmortem.analysis.hangs import hung_ranks
 from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
 from postmortem.analysis.naming import opened, what_happened
+from postmortem.analysis.reach import reach
 from postmortem.analysis.rivals import rivals_of
 from postmortem.analysis.training import slowed_since
 from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
@@ -284,6 +285,7 @@ def findings(
                 chosen_over=rivals_of(best, others, edges, scored),
                 next_steps=next_steps(best.cause, culprit),
                 collect=collect(best.cause),
+                reach=reach(con, [c.episode for c in group], culprit.host) if not out else None,
                 features=() if best.cause in LIFECYCLE else tuple(sorted(features.items())),
             )
         )

@@ -14,7 +14,7 @@ import duckdb
 from postmortem.analysis.model import Analysis, Evidence, Finding, Loss, Span
 from postmortem.report.figures import agrees, clock, duration, money, plural, significant, size, stamp
 from postmortem.report.markdown_text import code, fence, prose, table
-from postmortem.report.view_hops import chain, network_sentence
+from postmortem.report.view_hops import chain, network_sentence, reach_sentence
 from postmortem.report.words import bin_title, cause_title, headline, unsaid
 
 EVIDENCE, RIVALS, OTHERS, STEPS, ROWS = 8, 6, 4, 10, 25
@@ -154,7 +154,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     named = unsaid(finding)
     who = f": {prose(named, 300)}" if named else ""
     yield f"**{cause_title(finding.cause)}** ({finding.confidence:.2f}){who}. {prose(finding.summary)}"
-    for text in (chain(finding), network_sentence(finding)):
+    for text in (chain(finding), network_sentence(finding), reach_sentence(finding)):
         if text:
             yield prose(text)
     if not finding.evidence:

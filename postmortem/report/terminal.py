@@ -24,7 +24,7 @@ from postmortem.report.figures import (
     stamp,
     visible,
 )
-from postmortem.report.view_hops import chain, network_sentence
+from postmortem.report.view_hops import chain, network_sentence, reach_sentence
 from postmortem.report.words import cause_title, culprit_name, sentence, unsaid
 from postmortem.report.words_loss import advice_words, energy_words, ratio_words, saving_words
 
@@ -149,7 +149,7 @@ def _best(page: _Page, finding: Finding, *, is_established: bool) -> None:
     if not is_established:
         page.heading(f"Possible: {cause_title(finding.cause)} ({finding.confidence:.2f})")
         page.text(finding.summary)
-    place = [text for text in (chain(finding), network_sentence(finding)) if text]
+    place = [text for text in (chain(finding), network_sentence(finding), reach_sentence(finding)) if text]
     if place:
         page.heading("Where it sits")
         for text in place:

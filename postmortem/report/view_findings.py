@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from postmortem.analysis.model import WORDS, Culprit, Evidence, Finding, word_for
 from postmortem.report.figures import shown, stamp
-from postmortem.report.view_hops import HopView, chain, hop_views, network_sentence
+from postmortem.report.view_hops import HopView, chain, hop_views, network_sentence, reach_sentence
 from postmortem.report.view_rows import words
 from postmortem.report.words import cause_title, culprit_name
 
@@ -51,6 +51,7 @@ class FindingView:
     collect: tuple[str, ...]
     chain: str
     network: str
+    reach: str
     hops: tuple[HopView, ...]
 
 
@@ -95,6 +96,7 @@ def finding_view(number: int, finding: Finding) -> FindingView:
         collect=distinct([finding.collect]),
         chain=chain(finding),
         network=network_sentence(finding),
+        reach=reach_sentence(finding),
         hops=hop_views(finding, {(e.file, e.line): v.anchor for e, v in zip(finding.evidence, evidence, strict=False)}),
     )
 

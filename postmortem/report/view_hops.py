@@ -68,3 +68,14 @@ def hop_views(finding: Finding, anchors: dict[tuple[str, int], str]) -> tuple[Ho
         )
         for hop in finding.hops
     )
+
+
+def reach_sentence(finding: Finding) -> str:
+    """How many of the ranks or hosts that failed the finding explains; empty where it explains none or where one only failed."""
+    found = finding.reach
+    if found is None or not found.explained:
+        return ""
+    unit = f"{found.unit}s"
+    if found.explained == found.failed:
+        return f"It explains all {found.failed} {unit} that failed."
+    return f"It explains {found.explained} of the {found.failed} {unit} that failed."
