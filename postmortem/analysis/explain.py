@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from postmortem.analysis.docs import TIER_WORDS
-from postmortem.analysis.signs import SAID, Symptom, load_symptoms
+from postmortem.analysis.signs import SAID, Symptom, create_macros, load_symptoms
 from postmortem.analysis.wording import cause_texts, next_steps, title
 from postmortem.errors import UsageError
 from postmortem.schema import CAUSES, EVENT_NAMES, EVENT_TABLE
@@ -125,6 +125,8 @@ def _signs_of(row: dict[str, str]) -> tuple[Sign, ...]:
     con.execute(f"CREATE TABLE one AS SELECT *, NULL::BIGINT AS previous_xid, {SAID} AS said FROM (SELECT {columns})")
     # Some codes mean one thing at the start and another in a running job: both are tried.
     con.execute("CREATE TABLE steps (step BIGINT)")
+    con.execute("CREATE TABLE facts (fact VARCHAR, value VARCHAR, file VARCHAR, line BIGINT)")
+    create_macros(con)
     early = _that_hold(con, symptoms)
     con.execute("INSERT INTO steps VALUES (1)")
     running = _that_hold(con, symptoms)

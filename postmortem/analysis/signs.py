@@ -218,7 +218,14 @@ def _draw(con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
 
 
 def create_macros(con: duckdb.DuckDBPyConnection) -> None:
-    """`same_port(a, b)`: two spellings of one switch port (`sfp-0/0/0`, `et-0/0/0.0`, `Ethernet32`): their numbers agree."""
+    """What conditions and joins use.
+
+    `same_port(a, b)`: two spellings of one switch port (`sfp-0/0/0`, `et-0/0/0.0`, `Ethernet32`): their numbers agree.
+    `raised_during(kind, file, line, after)`: a traceback in the 40 lines above, or `after` below, was at `kind` (fact exception.during).
+    """
+    con.execute("""
+        CREATE OR REPLACE TEMP MACRO raised_during(kind, in_file, at_line, after) AS
+          EXISTS (FROM facts f WHERE f.fact = 'exception.during' AND f.value = kind AND f.file = in_file AND f.line BETWEEN at_line - 40 AND at_line + after)""")
     con.execute("""
         CREATE OR REPLACE TEMP MACRO same_port(a, b) AS
           regexp_extract(regexp_replace(a, '\\.[0-9]+$', ''), '[0-9][0-9/:]*$') <> ''

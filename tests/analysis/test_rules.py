@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from postmortem.analysis.signs import SAID
+from postmortem.analysis.signs import SAID, create_macros
 from postmortem.schema import CAUSES, EVENT_NAMES
 from postmortem.tables.store import create_tables
 
@@ -53,6 +53,7 @@ def test_a_symptom_names_known_events_and_a_cause(number: int) -> None:
 def test_conditions_are_sql_over_events() -> None:
     con = duckdb.connect()
     create_tables(con)
+    create_macros(con)
     wheres = [s["where"] for s in SYMPTOMS if "where" in s]
     assert len(wheres) > 10
     for where in wheres:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, s3: Any) -> Iterator[Mach
 @pytest.fixture
 def each_unit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every unit is a batch."""
-    monkeypatch.setattr(parse_module, "batches", partial(batches, batch_bytes=1))
+    monkeypatch.setattr(parse_module, "batches", lambda units, spool, parsers, _: batches(units, spool, parsers, 1))
 
 
 def tables(incident: Incident) -> dict[str, list[tuple[Any, ...]]]:
