@@ -93,14 +93,16 @@ def unpack(source: Path, target: Path) -> None:
     else:
         target.mkdir()
         with tarfile.open(source) as packed:
-            packed.extractall(target, filter="data")
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+            packed.extractall(target)
     while inner := [p for p in target.rglob("*") if p.is_file() and p.name.endswith(ARCHIVES)]:
         for path in inner:
             packed_as = path.with_name(path.name + ".packed")
             path.rename(packed_as)
             path.mkdir()
             with tarfile.open(packed_as) as packed:
-                packed.extractall(path, filter="data")
+                packed.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+                packed.extractall(path)
             packed_as.unlink()
 
 

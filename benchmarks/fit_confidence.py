@@ -74,7 +74,8 @@ def unpacked(truth: dict[str, Any], folder: Path, work: Path) -> Path:
     packed = folder / "bundle.tar.gz"
     if packed.is_file():
         with tarfile.open(packed) as archive:
-            archive.extractall(work, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+            archive.extractall(work)
         return work / "bundle"
     target = work / "bundle"
     for name in truth["files"]:

@@ -49,7 +49,8 @@ def analysed(folder: Path) -> Loss:
     """The loss of the bundle in `folder`."""
     with tempfile.TemporaryDirectory() as place:
         with tarfile.open(folder / "bundle.tar.gz") as packed:
-            packed.extractall(place, filter="data")
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+            packed.extractall(place)
         with open_incident([Path(place)], Options(workers=1, context=False)) as incident:
             return incident.analysis.loss
 

@@ -41,7 +41,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Callable
     def one(name: str) -> Path:
         if not (folder / name).exists():
             with tarfile.open(shared / "bundles" / name / "bundle.tar.gz") as archive:
-                archive.extractall(folder / name, filter="data")
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+                archive.extractall(folder / name)
         return folder / name / "bundle"
 
     return one
