@@ -34,15 +34,16 @@ class Masks:
     """
 
     by_name: Mapping[str, str]
-    _by_first: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    _lengths: dict[str, list[int]] = field(default_factory=dict)
+    """First run of letters and digits of a name → the lengths of the names that begin with it, longest first."""
 
     def __post_init__(self) -> None:
-        for name, mask in self.by_name.items():
+        lengths: dict[str, set[int]] = {}
+        for name in self.by_name:
             first = _RUNS.search(name)
-            if first is not None:
-                self._by_first.setdefault(first.group(), []).append((name, mask))
-        for names in self._by_first.values():
-            names.sort(key=lambda pair: (-len(pair[0]), pair[0]))
+            if first is not None and first.start() == 0:
+                lengths.setdefault(first.group(), set()).add(len(name))
+        self._lengths.update({first: sorted(found, reverse=True) for first, found in lengths.items()})
 
     @classmethod
     def of(cls, names: Names) -> Masks:
@@ -76,9 +77,10 @@ class Masks:
             at = run.start()
             if at < done:
                 continue
-            for name, mask in self._by_first.get(run.group(), ()):
-                end = at + len(name)
-                if lower.startswith(name, at) and (end == len(lower) or not _RUNS.match(lower, end)):
+            for length in self._lengths.get(run.group(), ()):
+                end = at + length
+                mask = self.by_name.get(lower[at:end]) if end <= len(lower) else None
+                if mask is not None and (end == len(lower) or not _RUNS.match(lower, end)):
                     out += (text[done:at], mask)
                     done = end
                     break
@@ -105,7 +107,9 @@ class Masks:
         return values.replace(cells["old"], new)
 
     def _holds(self, values: pl.Series) -> pl.Series:
-        """Whether a text may hold a name."""
+        """Whether a text may hold a name; all may where looking costs more than replacing."""
+        if int(values.str.len_bytes().sum() or 0) < sum(map(len, self.by_name)):
+            return pl.repeat(value=True, n=len(values), eager=True)
         return values.str.to_lowercase().str.contains_any(list(self.by_name))
 
     def to_json(self) -> str:
