@@ -224,7 +224,7 @@ def as_toml(weights: Mapping[str, float], sureness: Mapping[str, float], inciden
     sure = "\n".join(f"{name} = {value}" for name, value in sureness.items())
     return (
         "# Weights of the score: logit p = base + sum of weight * feature (features: postmortem.analysis.candidates).\n"
-        "# Each table was written by benchmarks/fit_confidence.py.\n"
+        "# Each table is as benchmarks/fit_confidence.py --write last left it; the line below is of the newer one.\n"
         f'source = "{findings} findings of {incidents_read} incidents with known causes, public and constructed"\n'
         f'date = "{datetime.now(UTC):%Y-%m-%d}"\n\n[weights]\n{rows}\n'
         f"\n# Of the confidence: features of `standing` in postmortem.analysis.confidence.\n[confidence]\n{sure}\n"

@@ -73,10 +73,21 @@ def _spans(file: BinaryIO, total: int, size: int) -> Iterator[Span]:
 
 
 def _line_end(file: BinaryIO, at: int, total: int) -> int:
-    """The end of the line that stands at `at`; the end of the file where that line is too long to be looked for."""
+    """Where to cut behind `at`: before the next line with a time of its own, since the further lines of a record have none.
+
+    Where none is near, at the end of the line that stands at `at`; at the end of the file where that line is too long to be looked for.
+    """
     file.seek(at)
-    found = file.read(_CHUNK).find(b"\n")
-    return at + found + 1 if found >= 0 else total
+    data = file.read(_CHUNK)
+    first = data.find(b"\n") + 1
+    if not first:
+        return total
+    place = first
+    for line in data[first : first + _LOOK].split(b"\n")[:-1]:  # a few kilobytes per cut
+        if _TIMED.search(line.decode("utf-8", "replace")):
+            return at + place
+        place += len(line) + 1
+    return at + first
 
 
 def _line_feeds(file: BinaryIO, begin: int, end: int) -> int:

@@ -62,6 +62,20 @@ def test_ranges_give_what_the_whole_file_gives(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_no_record_is_cut_in_two(tmp_path: Path) -> None:
+    """Every cut lies before a line with a time, wherever in a record the size would have it."""
+    record = "Mar 14 02:00:{:02d} node-7 python: worker failed\n" + "".join(
+        f'  File "/opt/train.py", line {n}, in step\n' for n in range(40)
+    )
+    log = tmp_path / "node-7.log"
+    log.write_text("".join(record.format(k % 60) for k in range(300)), encoding="utf-8")
+    parts = list(cut(plan([log]).units, 20_000, is_plain))
+    assert len(parts) > 5
+    data = log.read_bytes()
+    assert {data[p.span.begin :][:7] for p in parts if p.span} == {b"Mar 14 "}
+
+
+@pytest.mark.usefixtures("small")
 def test_an_incident_has_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("postmortem.tables.parse.WORKERS_FROM_BYTES", 1)
     monkeypatch.setattr("postmortem.tables.parse.batch_size", lambda total, workers: 20_000)
