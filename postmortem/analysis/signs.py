@@ -88,7 +88,12 @@ def seconds(expression: str, names: dict[str, float]) -> float:
 
 def load_rules(times: JobTimes) -> tuple[Rule, ...]:
     """All rules of rules.toml with their bounds worked out for this job's settings."""
-    names = {"t_retry": times.t_retry_s, "watchdog": times.watchdog_s}
+    names = {
+        "t_retry": times.t_retry_s,
+        "watchdog": times.watchdog_s,
+        "heartbeat": times.heartbeat_s,
+        "slurmd": times.slurmd_s,
+    }
     return tuple(
         Rule(
             r["name"],

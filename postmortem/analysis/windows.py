@@ -36,6 +36,10 @@ FAILURES: Final = (
 """Events by which a job knows that it is failing."""
 
 DEFAULT_WATCHDOG_S: Final = 600.0
+DEFAULT_HEARTBEAT_S: Final = 600.0
+"""TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC."""
+DEFAULT_SLURMD_S: Final = 300.0
+"""SlurmdTimeout: how long slurmctld waits for a node that says nothing before it is DOWN."""
 SKEW_S: Final = 5.0
 """Clocks of ordinary hosts agree far better; what differs by less than this is not ordered by the clock alone."""
 
@@ -59,6 +63,8 @@ class JobTimes:
     is_start_stated: bool = False
     is_end_stated: bool = False
     """The scheduler states start and end; else they are the first and last line of any rank."""
+    heartbeat_s: float = DEFAULT_HEARTBEAT_S
+    slurmd_s: float = DEFAULT_SLURMD_S
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
@@ -141,6 +147,12 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
         WHERE event = 'torch.watchdog_timeout' AND elapsed_ms IS NOT NULL AND (ts IS NULL OR coalesce(ts_aligned, ts) < ?)""",
         [before],
     )
+    heartbeat, slurmd = _one(
+        con,
+        """
+        SELECT (SELECT max(elapsed_ms) / 1000 FROM events WHERE event = 'torch.heartbeat_timeout'),
+          (SELECT max(try_cast(value AS DOUBLE)) FROM facts WHERE fact = 'slurm.slurmd_timeout')""",
+    )
     retry = retry_seconds(con)
     network = _when(
         _one(
@@ -183,4 +195,6 @@ def job_times(con: duckdb.DuckDBPyConnection) -> JobTimes:
         has_failure=any_fail,
         is_start_stated=allocation.is_start_stated,
         is_end_stated=allocation.is_end_stated,
+        heartbeat_s=heartbeat if isinstance(heartbeat, float) and heartbeat > 0 else DEFAULT_HEARTBEAT_S,
+        slurmd_s=slurmd if isinstance(slurmd, float) and slurmd > 0 else DEFAULT_SLURMD_S,
     )

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from postmortem.analysis.signs import load_rules
+from postmortem.analysis.windows import job_times
 from postmortem.incident import Incident
 
 Analyse = Callable[[Mapping[str, str]], Incident]
@@ -193,3 +195,19 @@ def test_a_gpu_that_demands_a_reset(analyse: Analyse, said: str, is_sure: bool) 
     found = analyse({"dmesg.txt": line}).analysis.verdict
     assert found.cause == "gpu_fault"
     assert (found.confidence >= 0.7) == is_sure
+
+
+STUCK = "[rank2]:[F1019 01:14:03.356851194 ProcessGroupNCCL.cpp:1224] [PG 3 Rank 2] [PG 3 Rank 2] ProcessGroupNCCL's watchdog got stuck for {} seconds without making progress in monitoring enqueued collectives.\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "heartbeat", "slurmd"),
+    [
+        ({"train.log": steps(3)}, 1000.0, 2400.0),
+        ({"train.log": STUCK.format(1800), "slurm.conf": "SlurmdTimeout=900\n"}, 2200.0, 3000.0),
+    ],
+    ids=["by default", "as the job says"],
+)
+def test_windows_are_the_jobs_own(analyse: Analyse, files: Mapping[str, str], heartbeat: float, slurmd: float) -> None:
+    rules = {r.name.split()[0]: r for r in load_rules(job_times(analyse(files).con))}
+    assert (rules["F6"].hi_s, rules["F12"].hi_s) == (heartbeat, slurmd)
