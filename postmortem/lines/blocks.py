@@ -19,6 +19,9 @@ BLOCK_BYTES: Final = 4 << 20
 MAX_LINE: Final = 64 << 10
 
 
+PROBE_BYTES: Final = 64 << 10
+"""What is read before room for a whole block is made: most files are small."""
+
 PAD: Final = bytes(256)
 """What follows the bytes of a block, so that fixed numbers of them can be looked at from any place."""
 
@@ -52,7 +55,7 @@ class Block:
     line_numbers: npt.NDArray[np.int64] | None = None
     framed: pl.Series | None = None
     line_count: int | None = None
-    raw: bytes | None = None
+    raw: bytes | bytearray | None = None
     ends: npt.NDArray[np.int64] | None = None
 
     @property
@@ -97,7 +100,7 @@ class ArrowArray:
         return capsules
 
 
-def _strings(data: bytes, ends: npt.NDArray[np.int64]) -> pl.Series:
+def _strings(data: bytes | bytearray, ends: npt.NDArray[np.int64]) -> pl.Series:
     """One string per line of `data` (`ends` are its line feeds; what follows the last is left out) without copying it."""
     # Arrow strings lie end to end, so the line feed belongs to its line and is stripped after.
     bounds = np.concatenate(([0], ends + 1)).astype(np.int64)
@@ -109,7 +112,7 @@ def _line_ends(data: bytes) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10).astype(np.int64)
 
 
-def _block(padded: bytes, size: int, offset: int, line: int, cut: bool) -> Block:
+def _block(padded: bytes | bytearray, size: int, offset: int, line: int, cut: bool) -> Block:
     """The block of the first `size` bytes of `padded`, which end with a line feed and are followed by len(PAD) bytes more."""
     ends = np.flatnonzero(np.frombuffer(padded, dtype=np.uint8, count=size) == 10)
     starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
@@ -144,29 +147,44 @@ def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES, *, offset: int
     `offset` and `line` are those of the first byte in its file. Damaged UTF-8 is replaced, NUL bytes are dropped, offsets stay those of the bytes.
     """
     carry = b""
-    while True:
-        data = stream.read(block_bytes)
-        if not data:
-            if carry:
-                # What follows an over-long line may hold whole lines already.
-                yield _whole(carry if carry.endswith(b"\n") else carry + b"\n", offset, line, False)
-            return
-        last = data.rfind(b"\n")
-        size = len(carry) + last + 1 if last >= 0 else carry.rfind(b"\n") + 1
+    while head := stream.read(min(PROBE_BYTES, block_bytes)):
+        buffer, filled = _filled(stream, carry, head, block_bytes)
+        size = buffer.rfind(b"\n", 0, filled) + 1
         if not size:
-            buffer = carry + data
-            if len(buffer) <= max(MAX_LINE, block_bytes):
-                carry = buffer
+            carry = bytes(buffer[:filled])
+            if filled <= max(MAX_LINE, block_bytes):
                 continue
-            block, skipped = _long_line(buffer, stream, offset, line, block_bytes)
+            block, skipped = _long_line(carry, stream, offset, line, block_bytes)
             yield block
             offset, line, carry = offset + skipped[0], line + 1, skipped[1]
             continue
-        block = _block(b"".join((carry, data, PAD)), size, offset, line, False)
+        block = _block(buffer, size, offset, line, False)
         yield block
         offset += size
         line += len(block.offsets)
-        carry = data[last + 1 :] if last >= 0 else (carry + data)[size:]
+        carry = bytes(buffer[size:filled])
+    if carry:
+        # What follows an over-long line may hold whole lines already.
+        yield _whole(carry if carry.endswith(b"\n") else carry + b"\n", offset, line, False)
+
+
+def _filled(stream: Readable, carry: bytes, head: bytes, count: int) -> tuple[bytearray, int]:
+    """(`carry`, `head` and what of `stream` makes `count` bytes with it, followed by at least PAD; how many of these bytes are of the stream).
+
+    Large blocks are read into their place: copying them takes as long as reading.
+    """
+    begin = len(carry) + len(head)
+    left = count - len(head) if len(head) >= PROBE_BYTES else 0
+    buffer = bytearray(begin + max(left, 0) + len(PAD))
+    buffer[:begin] = carry + head
+    if left <= 0:
+        return buffer, begin
+    with memoryview(buffer)[begin : begin + left] as free:
+        if hasattr(stream, "readinto"):
+            return buffer, begin + int(stream.readinto(free) or 0)
+        data = stream.read(left)
+        free[: len(data)] = data
+    return buffer, begin + len(data)
 
 
 def _whole(data: bytes, offset: int, line: int, cut: bool) -> Block:

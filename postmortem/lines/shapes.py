@@ -1,4 +1,4 @@
-"""Dense lines of NCCL by position: collective calls and queue pairs, nearly all bytes of an INFO log with COLL, without a regular expression.
+"""Dense lines of NCCL by position: collective calls, queue pairs and channels, nearly all bytes of an INFO log with COLL, without a regular expression.
 
 Such lines differ in a few numbers only. What is left of a line without its numbers and pointers is its template; the catalogue reads one line
 of each template, the numbers of the others are read here with numpy, eight bytes at a time. A line that fits no shape byte for byte is
@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from postmortem.lines.windows import HEX, Ints, Lines, Words, mixed, word
 
@@ -27,7 +28,15 @@ OPS: Final = (
     b"AllReduce", b"AllGather", b"ReduceScatter", b"Broadcast", b"Reduce", b"Send", b"Recv", b"AlltoAll", b"AllToAll", b"Gather", b"Scatter",
 )  # fmt: skip
 
+CALL: Final = 1
+QUEUE_PAIR: Final = 2
+CHANNEL: Final = 3
+
 _OP_SIZES: Final = np.array([0, *map(len, OPS)])
+_MARKS: Final = np.arange(4, dtype=np.uint64) << np.uint64(32)
+_OP_MARKS: Final = _MARKS[CALL] + np.arange(len(OPS) + 1, dtype=np.uint64)
+"""What is added to the number of a header for each kind of line and operation."""
+
 _PLAIN: Final = np.zeros(256, dtype=bool)
 _PLAIN[list(b"0123456789abcdefABCDEFGIDxctsioRLkeymu()/=: .")] = True
 
@@ -36,8 +45,8 @@ _PLAIN[list(b"0123456789abcdefABCDEFGIDxctsioRLkeymu()/=: .")] = True
 class Keyed:
     """One number for each line of a block: lines with equal ones are of one template.
 
-    Of dense lines the numbers that differ are left out of it and are in `values` (column → one for each line); `kind` is 0 for texts, 1 for
-    calls, 2 for queue pairs.
+    Of dense lines the numbers that differ are left out of it and are in `values` (column → one for each line); `kind` is 0 for texts, CALL,
+    QUEUE_PAIR or CHANNEL.
     """
 
     key: Words
@@ -47,11 +56,12 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class _Messages:
-    """Lines with a known header: their numbers in the block, where the message begins, its first eight bytes."""
+    """Lines with a known header: their numbers in the block, where the message begins, its first eight bytes, the number of the header's text."""
 
     index: Ints
     at: Ints
     key: Words
+    header: Words
 
 
 def keyed(lines: Lines, headers: list[bytes], *, use_shapes: bool = True) -> Keyed:
@@ -63,9 +73,17 @@ def keyed(lines: Lines, headers: list[bytes], *, use_shapes: bool = True) -> Key
         if found:
             index = np.concatenate([index for _, index in found])
             at = np.concatenate([lines.starts[index] + len(header) for header, index in found])
-            messages = _Messages(index, at, lines.window(at, 8).word(0))
+            header = np.concatenate(
+                [
+                    lines.hashed(lines.starts[index[:1]], np.array([len(header)]))[np.zeros(len(index), dtype=np.intp)]
+                    for header, index in found
+                    if len(index)
+                ]
+            )
+            messages = _Messages(index, at, lines.window(at, 8).word(0), header)
             _calls(lines, messages, out)
             _queue_pairs(lines, messages, out)
+            _channels(lines, messages, out)
     rest = np.flatnonzero(out.kind == 0)
     starts = lines.starts[rest]
     out.key[rest] = lines.hashed(starts, lines.ends[rest] - starts)
@@ -93,7 +111,7 @@ def _headers(lines: Lines, known: list[bytes]) -> list[tuple[bytes, Ints]]:
             break
         first = int(np.searchsorted(lines.starts, place, side="right")) - 1
         start, begin = int(lines.starts[first]), int(lines.ends[first])
-        header = lines.data[start : place + len(MARK)]
+        header = bytes(lines.data[start : place + len(MARK)])
         if len(header) <= 200 and header not in known:
             known.append(header)
             claim(header)
@@ -124,10 +142,9 @@ def _calls(lines: Lines, messages: _Messages, out: Keyed) -> None:
     fits &= is_number & (sizes >= 16) & (sizes <= 160)
     good = np.flatnonzero(fits)
     index = messages.index[some[good]]
-    starts = lines.starts[index]
-    header = lines.hashed(starts, messages.at[some[good]] + _OP_SIZES[ops[good]] - starts)
-    out.key[index] = mixed(header, lines.hashed(place[good], sizes[good]))
-    _put(out, 1, index, {"seq": seq[good], "numel": count[good]})
+    kind = messages.header[some[good]] + _OP_MARKS[ops[good]]
+    out.key[index] = mixed(kind, lines.hashed(place[good], sizes[good]))
+    _put(out, CALL, index, {"seq": seq[good], "numel": count[good]})
 
 
 def _queue_pairs(lines: Lines, messages: _Messages, out: Keyed) -> None:
@@ -151,11 +168,35 @@ def _queue_pairs(lines: Lines, messages: _Messages, out: Keyed) -> None:
         good = np.flatnonzero(fits)
         tail = lines.window(place[good], 120).bytes()
         good = good[(_PLAIN[tail] | (np.arange(120) >= rest[good][:, None])).all(axis=1)]
+        at = messages.at[left[good]]
         index = messages.index[left[good]]
-        starts = lines.starts[index]
-        out.key[index] = lines.hashed(starts, messages.at[left[good]] + size - starts)
-        _put(out, 2, index, {"qpn": qpn[good]})
+        out.key[index] = mixed(
+            messages.header[left[good]] + _MARKS[QUEUE_PAIR], lines.hashed(at, np.full(len(at), size))
+        )
+        _put(out, QUEUE_PAIR, index, {"qpn": qpn[good]})
         left = left[~same]
+
+
+def _channels(lines: Lines, messages: _Messages, out: Keyed) -> None:
+    """`Channel 03/0 : 47[7] -> 39[7] [receive] via NET/IB/2/GDRDMA` (NCCL's transports). Other lines that begin like it are told by `is_channel`."""
+    left = np.flatnonzero(messages.key == word(b"Channel "))
+    if not len(left):
+        return
+    place = messages.at[left] + 8
+    octets = lines.window(place, 4).bytes()
+    digits = octets[:, :2] - np.uint8(48)
+    # NCCL prints two digits, and has not more channels than they can say.
+    good = np.flatnonzero((digits < 10).all(axis=1) & ((octets[:, 2] == 47) | (octets[:, 2] == 32)))
+    left, place = left[good], place[good] + 2
+    index = messages.index[left]
+    out.key[index] = mixed(messages.header[left] + _MARKS[CHANNEL], lines.hashed(place, lines.ends[index] - place))
+    numbers = digits[good].astype(np.int64)
+    _put(out, CHANNEL, index, {"channel": numbers[:, 0] * 10 + numbers[:, 1]})
+
+
+def is_channel(texts: pl.Series) -> pl.Series:
+    """Which of the texts of kind CHANNEL are what their shape says."""
+    return texts.str.contains("] via ", literal=True)
 
 
 def _put(out: Keyed, kind: int, index: Ints, values: dict[str, Ints]) -> None:

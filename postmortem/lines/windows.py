@@ -111,7 +111,7 @@ class Window:
 class Lines:
     """The lines of a block as numbers: `starts` and `ends` (places of the line feeds) in `data`, which goes on for at least 256 bytes after the last."""
 
-    def __init__(self, data: bytes, starts: Ints, ends: Ints) -> None:
+    def __init__(self, data: bytes | bytearray, starts: Ints, ends: Ints) -> None:
         self.data = data
         self.starts = starts
         self.ends = ends

@@ -50,6 +50,8 @@ MAX_ODD: Final = 20
 _ESCAPES: Final = {'\\"': '"', "\\/": "/", "\\\\": "\\", "\\t": "\t", "\\u003c": "<", "\\u003e": ">", "\\u0026": "&"}
 """What JSON writers put for characters that literals of definitions hold."""
 
+_CONTROL: Final = bytes((*range(1, 7), *range(14, 27), 28, 29, 30, 31, 127))
+
 _BYTE_LIST: Final = later(r'"MESSAGE" ?: ?\[((?: ?[0-9]{1,3} ?,)* ?[0-9]{1,3} ?)\]')
 
 FILE_SCHEMA: Final = {
@@ -154,7 +156,7 @@ def _looks_binary(head: bytes) -> bool:
     """No text: many bytes that no log holds. Logs after a crash may hold runs of NUL, so those alone are weighed less."""
     if not head:
         return False
-    control = sum(head.count(b) for b in (*range(1, 7), *range(14, 27), 28, 29, 30, 31, 127))
+    control = len(head) - len(head.translate(None, _CONTROL))
     nul = head.count(0)
     return control > len(head) * 0.02 or (nul > len(head) * 0.3 and b"\n" not in head) or nul == len(head)
 
@@ -263,19 +265,17 @@ def _flush_full(work: _Work) -> None:
 
 
 def _is_listed(block: Block) -> bool:
-    """The block may hold texts of journald that are lists of bytes."""
-    return block.raw is not None and b'"MESSAGE"' in block.raw
+    """The block may hold texts of journald that are lists of bytes, which only stand in lines of JSON."""
+    if block.raw is None:
+        return False
+    begins = np.frombuffer(block.raw, dtype=np.uint8)[block.offsets - block.offsets[0]]
+    return bool((begins == ord("{")).any()) and b'"MESSAGE"' in block.raw
 
 
 def _keep_last(work: _Work) -> None:
-    """Have the last calls of the file that is being read, as far as they were not read whole, read whole."""
-    found = repeats.last_lines(work.state) if work.state else None
-    if found is not None:
-        work.hits.append(
-            found.select(
-                pl.col(n) if n in found.columns else pl.lit(None, dtype=t).alias(n) for n, t in _FRAMED_SCHEMA.items()
-            )
-        )
+    """Put the last calls of the file that is being read with what is to be written."""
+    if work.state:
+        repeats.keep_last(work.state, work.repeats)
 
 
 def _decoded(text: pl.Series) -> pl.Series | None:

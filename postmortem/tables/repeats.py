@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from postmortem.catalogue.matcher import HIT_SCHEMA, ROW_SCHEMA
+from postmortem.catalogue.matcher import ROW_SCHEMA
 from postmortem.lines.blocks import Block
 from postmortem.lines.donors import NO_TIME
-from postmortem.lines.shapes import Keyed, keyed
+from postmortem.lines.shapes import CALL, CHANNEL, QUEUE_PAIR, Keyed, is_channel, keyed
 from postmortem.lines.windows import Lines
 
 LEAST_LINES: Final = 2_000
@@ -36,10 +36,10 @@ LEAST_NARROW: Final = 8
 KEPT: Final = 16
 """The last calls of each kind in a file that are kept whole."""
 
-VALUES: Final[dict[int, tuple[str, ...]]] = {0: (), 1: ("seq", "numel"), 2: ("qpn",)}
-"""Columns that differ between lines of one template, by its kind (text, call, queue pair)."""
+VALUES: Final[dict[int, tuple[str, ...]]] = {0: (), CALL: ("seq", "numel"), QUEUE_PAIR: ("qpn",), CHANNEL: ("channel",)}
+"""Columns that differ between lines of one template, by its kind."""
 
-NUMBERS: Final = ("seq", "numel", "qpn")
+NUMBERS: Final = ("seq", "numel", "qpn", "channel")
 
 REPEAT_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "template": pl.Int64,
@@ -118,16 +118,17 @@ class FileState:
 
 @dataclass(slots=True)
 class Repeats:
-    """Repeated lines of a batch that are not written yet. `samples` lists (file, line, offset, numbers) of each template."""
+    """Repeated lines of a batch that are not written yet. `samples` lists (file, line, offset, numbers) of each template, `last` its last lines."""
 
     samples: list[tuple[str, int, int, dict[str, int]]] = field(default_factory=list)
+    last: list[tuple[int, Held]] = field(default_factory=list)
     parts: dict[tuple[str, ...], list[dict[str, Ints]]] = field(default_factory=dict)
     lines: int = 0
     use_shapes: bool = True
 
     def clear(self) -> None:
         """Forget what was written."""
-        self.samples, self.parts, self.lines = [], {}, 0
+        self.samples, self.last, self.parts, self.lines = [], [], {}, 0
 
     def add(self, template: int | Ints, line: Ints, offset: Ints, numbers: dict[str, Ints] | None = None) -> None:
         """Places where lines of a template stand (or one template per place)."""
@@ -203,20 +204,23 @@ def _decide(
     if texts.str.contains(NO_TIME).any():
         state.is_timed = True
         return None
-    is_dense = found.kind[sample] > 0
+    kind = found.kind[sample]
+    is_dense = kind > 0
     varied, count = int((~is_dense).sum()), int((found.kind == 0).sum())
     state.is_varied = count > LEAST_LINES and varied > 0.6 * count and count > 0.5 * len(found.key)
     hit = matches(texts).to_numpy()
-    many = counts >= np.where(is_dense, LEAST_RUN, LEAST_TEXT)
+    many = counts >= np.array([LEAST_TEXT, LEAST_RUN, LEAST_RUN, LEAST_NARROW])[kind]
+    some = np.flatnonzero(many & (kind == CHANNEL))
+    if len(some):
+        many[some] = is_channel(texts.gather(some)).to_numpy()
     decided = np.where(hit & ~many, _READ, NOTHING)
     # Of what stands here often the first is the sample.
     often = np.flatnonzero(many & (hit | is_dense))
     places = sample[often]
-    kinds, numbers, offsets = (
-        column.tolist() for column in (found.kind[places], block.numbers[places], block.offsets[places])
-    )
-    for k, at, kind, number, offset in zip(often.tolist(), places.tolist(), kinds, numbers, offsets, strict=True):
-        values = {name: int(found.values[name][at]) for name in VALUES[kind]}
+    columns = (kind[often], block.numbers[places], block.offsets[places])
+    kinds, numbers, offsets = (column.tolist() for column in columns)
+    for k, at, of, number, offset in zip(often.tolist(), places.tolist(), kinds, numbers, offsets, strict=True):
+        values = {name: int(found.values[name][at]) for name in VALUES[of]}
         decided[k] = repeats.new(state.name, number, offset, values)
     sampled += places.tolist()
     state.known.add(keys[many], decided[many])
@@ -232,9 +236,11 @@ def _put(block: Block, lines: Lines, found: Keyed, number: Ints, state: FileStat
     """Give the lines that have a template to `repeats`, but for the last calls of each kind, which are held back."""
     numbers, offsets = block.numbers, block.offsets
     is_placed = number >= 0
-    texts = np.flatnonzero(is_placed & (found.kind == 0))
-    repeats.add(number[texts], numbers[texts], offsets[texts])
-    for kind in (1, 2):
+    for kind in (0, CHANNEL):
+        index = np.flatnonzero(is_placed & (found.kind == kind))
+        values = {name: found.values[name][index] for name in VALUES[kind]} if len(index) else None
+        repeats.add(number[index], numbers[index], offsets[index], values)
+    for kind in (CALL, QUEUE_PAIR):
         index = np.flatnonzero(is_placed & (found.kind == kind))
         if not len(index):
             continue
@@ -281,15 +287,10 @@ def _hold(template: int, old: Held | None, new: Held, repeats: Repeats) -> Held:
     )
 
 
-def last_lines(state: FileState) -> pl.DataFrame | None:
-    """The last calls of each kind (file, line, offset, text), to be read whole; call it once, at the end of a file or before a flush."""
-    rows = [
-        (state.name, *line)
-        for held in state.held.values()
-        for line in zip(held.line.tolist(), held.offset.tolist(), held.texts, strict=True)
-    ]
+def keep_last(state: FileState, repeats: Repeats) -> None:
+    """Give the last calls of each kind to `repeats` as whole lines; to be called at the end of a file, and before a flush."""
+    repeats.last += state.held.items()
     state.held = {}
-    return pl.DataFrame(rows, schema=HIT_SCHEMA, orient="row") if rows else None
 
 
 def settle_repeats(
@@ -300,7 +301,7 @@ def settle_repeats(
     `rows` are what the catalogue made of all lines that it read, the samples among them. Templates are numbered from `base`.
     `telling`: header kinds that make other rows void.
     """
-    if not repeats.parts:
+    if not repeats.samples:
         return rows, pl.DataFrame(), pl.DataFrame()
     samples = pl.DataFrame(
         [(i, f, n, o) for i, (f, n, o, _) in enumerate(repeats.samples)],
@@ -309,6 +310,10 @@ def settle_repeats(
     )
     found = rows.join(samples, on=["file", "line"], how="inner")
     _check(found, repeats)
+    if repeats.last:
+        rows = pl.concat([rows, expand(_last(repeats.last), found)])
+    if not repeats.parts:
+        return _ordered(rows), pl.DataFrame(), pl.DataFrame()
     tells = pl.any_horizontal(
         pl.lit(False), *(pl.col("headers").str.contains(f"|{k}|", literal=True) for k in sorted(telling))
     )
@@ -329,11 +334,34 @@ def settle_repeats(
             raise DisagreementError("a dense line is part of a record")
         whole = pl.concat([_frame(p, _marked(broad, samples.height), 0) for p in places])
         rows = pl.concat([rows, expand(whole, found)])
-        rows = rows.sort("file", "line", "offset", "sub", "definition", maintain_order=True)
     is_narrow = _marked(counted.filter("is_narrow"), samples.height)
     templates = found.join(counted.filter("is_narrow").select("template", "times"), on="template")
     narrow = pl.concat([_frame(p, is_narrow, base) for p in places])
-    return rows, templates.with_columns(pl.col("template") + base), narrow
+    return _ordered(rows), templates.with_columns(pl.col("template") + base), narrow
+
+
+def _ordered(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort("file", "line", "offset", "sub", "definition", maintain_order=True)
+
+
+def _last(held: list[tuple[int, Held]]) -> pl.DataFrame:
+    """The last calls of each kind in the columns of REPEAT_SCHEMA, with their `text`."""
+    sizes = [len(h.texts) for _, h in held]
+    columns: dict[str, object] = {
+        "template": np.repeat([t for t, _ in held], sizes),
+        "line": np.concatenate([h.line for _, h in held]),
+        "offset": np.concatenate([h.offset for _, h in held]),
+    }
+    frame = pl.DataFrame({**columns, "text": [text for _, h in held for text in h.texts]})
+    numbers = []
+    for name in NUMBERS:
+        values = [h.values.get(name) for _, h in held]
+        every = np.concatenate(
+            [np.zeros(n, dtype=np.int64) if v is None else v for v, n in zip(values, sizes, strict=True)]
+        )
+        is_given = np.repeat([v is not None for v in values], sizes)
+        numbers.append(pl.Series(name, every).set(pl.Series(~is_given), None))
+    return frame.hstack(numbers)
 
 
 def _marked(templates: pl.DataFrame, count: int) -> npt.NDArray[np.bool_]:
@@ -370,13 +398,26 @@ def _check(found: pl.DataFrame, repeats: Repeats) -> None:
 
 
 def expand(places: pl.DataFrame, templates: pl.DataFrame) -> pl.DataFrame:
-    """Whole rows (ROW_SCHEMA) for narrow ones. The text of a call is its sample's but for the numbers and pointers, which are left out."""
+    """Whole rows (ROW_SCHEMA) for narrow ones. Without a `text` of its own a call has none, since its sample's numbers and pointers are others."""
     rows = places.join(templates, on="template", suffix="_t")
     numbers = [pl.coalesce(n, f"{n}_t").alias(n) for n in NUMBERS]
-    differs = pl.any_horizontal(pl.col(n).is_not_null() for n in NUMBERS)
-    rows = rows.with_columns(
-        (pl.col("offset") + pl.col("offset_t") - pl.col("_offset")).alias("offset"),
-        *numbers,
-        pl.when(~differs).then("text").alias("text"),
-    )
-    return rows.select(pl.col(n).cast(t) for n, t in ROW_SCHEMA.items())
+    if "text_t" in rows.columns:
+        # The header is the sample's, so the message begins where the sample's does.
+        lead = pl.col("text_t").str.len_bytes().cast(pl.Int64) - pl.col("message").str.len_bytes().cast(pl.Int64)
+        texts = [pl.col("text").str.slice(lead).alias("message")]
+    else:
+        # Of a channel the number is all that differs.
+        numbered = pl.format("Channel {}", pl.col("channel").cast(pl.String).str.zfill(2))
+        is_call = pl.col("seq").is_not_null() | pl.col("qpn").is_not_null()
+        texts = [
+            pl.when(~is_call)
+            .then(
+                pl.when(pl.col("channel").is_null())
+                .then(n)
+                .otherwise(pl.col(n).str.replace(r"Channel [0-9]+", numbered))
+            )
+            .alias(n)
+            for n in ("text", "message")
+        ]
+    offset = (pl.col("offset") + pl.col("offset_t") - pl.col("_offset")).alias("offset")
+    return rows.with_columns(offset, *numbers, *texts).select(pl.col(n).cast(t) for n, t in ROW_SCHEMA.items())

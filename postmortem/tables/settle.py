@@ -40,11 +40,13 @@ SORTED_ROWS: Final = 100_000
 _REPEATED: Final = """
     SELECT t.* EXCLUDE (template, times, _offset) REPLACE (
       p.line AS line, p."offset" + t."offset" - t._offset AS "offset",
-      coalesce(p.seq, t.seq) AS seq, coalesce(p.numel, t.numel) AS numel, coalesce(p.qpn, t.qpn) AS qpn,
+      coalesce(p.seq, t.seq) AS seq, coalesce(p.numel, t.numel) AS numel, coalesce(p.qpn, t.qpn) AS qpn, coalesce(p.channel, t.channel) AS channel,
       CASE WHEN p.seq IS NOT NULL THEN regexp_replace(t.text, 'opCount .* count [0-9]+', 'opCount ' || lower(to_hex(p.seq)) || ' … count ' || p.numel)
-           WHEN p.qpn IS NOT NULL THEN regexp_replace(t.text, 'qp_num [0-9]+ .*', 'qp_num ' || p.qpn || ' …') ELSE t.text END AS text,
+           WHEN p.qpn IS NOT NULL THEN regexp_replace(t.text, 'qp_num [0-9]+ .*', 'qp_num ' || p.qpn || ' …') 
+           WHEN p.channel IS NOT NULL THEN regexp_replace(t.text, 'Channel [0-9]+', 'Channel ' || lpad(p.channel::VARCHAR, 2, '0')) ELSE t.text END AS text,
       CASE WHEN p.seq IS NOT NULL THEN regexp_replace(t.message, 'opCount .* count [0-9]+', 'opCount ' || lower(to_hex(p.seq)) || ' … count ' || p.numel)
-           WHEN p.qpn IS NOT NULL THEN regexp_replace(t.message, 'qp_num [0-9]+ .*', 'qp_num ' || p.qpn || ' …') ELSE t.message END AS message
+           WHEN p.qpn IS NOT NULL THEN regexp_replace(t.message, 'qp_num [0-9]+ .*', 'qp_num ' || p.qpn || ' …') 
+           WHEN p.channel IS NOT NULL THEN regexp_replace(t.message, 'Channel [0-9]+', 'Channel ' || lpad(p.channel::VARCHAR, 2, '0')) ELSE t.message END AS message
     ), false AS from_neighbour
     FROM repeats p JOIN templates t USING (template)"""
 """Whole rows for the narrow ones. Pointers of calls are not kept; an ellipsis stands for them."""

@@ -7,9 +7,10 @@ import re
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 
-from postmortem.lines.shapes import Keyed, keyed
+from postmortem.lines.shapes import CHANNEL, Keyed, is_channel, keyed
 from postmortem.lines.windows import Lines
 
 HEAD = "node-01:4000:4900 [3] NCCL INFO "
@@ -129,3 +130,28 @@ def test_texts_of_lines_are_those_of_the_block() -> None:
     lines = ["".join(rng.choices("xyz ", k=rng.randrange(30))) + "\r" * rng.randrange(3) for _ in range(300)]
     index = np.array([0, 299, *rng.sample(range(300), 50)])
     assert _lines(lines).texts(index).to_list() == [lines[i].rstrip("\r") for i in index.tolist()]
+
+
+def test_a_channel_is_told_without_its_number() -> None:
+    lines = [f"{HEAD}Channel {k:02d}/0 : 23[7] -> 31[7] [receive] via NET/IB/6/GDRDMA" for k in range(64)]
+    lines += [
+        f"{HEAD}Channel 03 : 23[7] -> 31[7] via NET/IB/6",
+        f"{HEAD}Channel 03/0 : 23[7] -> 32[7] [receive] via NET/IB/6/GDRDMA",
+    ]
+    found = _keyed(lines)
+    assert found.kind.tolist() == [CHANNEL] * 66
+    assert found.values["channel"].tolist() == [*range(64), 3, 3]
+    assert [len(set(found.key[:64].tolist())), len(set(found.key.tolist()))] == [1, 3]
+
+
+@pytest.mark.parametrize("number", ["3/0", "003/0", "0a/0", "03-0", "03"])
+def test_another_number_of_a_channel_is_a_text(number: str) -> None:
+    found = _keyed([f"{HEAD}Channel {number}: 23[7] -> 31[7] [receive] via NET/IB/6/GDRDMA"])
+    assert found.kind.tolist() == [0]
+
+
+def test_lists_of_ranks_are_no_channels() -> None:
+    texts = pl.Series(
+        [f"{HEAD}Channel 00/02 :    0   1   2   3", f"{HEAD}Channel 00/0 : 3[3] -> 11[3] [send] via NET/IB/1"]
+    )
+    assert is_channel(texts).to_list() == [False, True]

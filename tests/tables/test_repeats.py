@@ -60,6 +60,15 @@ def test_narrow_rows_are_what_reading_every_line_gives(tmp_path: Path, monkeypat
     assert _columns(both).equals(_columns(every["events"]))
 
 
+def test_lists_of_ranks_that_begin_as_channels_do_are_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = _log() + "".join(f"{HEAD}Channel {k % 4:02d}/04 :    0   1   2   3\n" for k in range(400))
+    found = _spool(tmp_path / "a", text, tmp_path / "narrow")
+    monkeypatch.setattr(repeats, "LEAST_LINES", 1 << 60)
+    every = _spool(tmp_path / "b", text, tmp_path / "every")
+    both = pl.concat([found["events"].drop("from_neighbour"), expand(found["repeats"], found["templates"])])
+    assert _columns(both).equals(_columns(every["events"]))
+
+
 def test_lines_with_a_time_are_all_read(tmp_path: Path) -> None:
     found = _spool(tmp_path / "a", _log(stamp="[2026-03-14 02:00:00] "), tmp_path / "spool")
     assert "repeats" not in found
