@@ -7,6 +7,7 @@ a text like any other, of which equal ones are found.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from postmortem.lines.windows import HEX, Ints, Lines, Words, mixed, word
+from postmortem.lines.windows import Ints, Lines, Words, mixed, number_of, word
 
 MARK: Final = b"NCCL INFO "
 
@@ -32,9 +33,9 @@ CALL: Final = 1
 QUEUE_PAIR: Final = 2
 CHANNEL: Final = 3
 
-_OP_SIZES: Final = np.array([0, *map(len, OPS)])
+_OP_SIZES: Final = np.array([*map(len, OPS)])
 _MARKS: Final = np.arange(4, dtype=np.uint64) << np.uint64(32)
-_OP_MARKS: Final = _MARKS[CALL] + np.arange(len(OPS) + 1, dtype=np.uint64)
+_OP_MARKS: Final = _MARKS[CALL] + np.arange(len(OPS), dtype=np.uint64)
 """What is added to the number of a header for each kind of line and operation."""
 
 _PLAIN: Final = np.zeros(256, dtype=bool)
@@ -64,29 +65,41 @@ class _Messages:
     header: Words
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Lines of one kind: their numbers in the block, what is known of their template, and where the rest of it stands."""
+
+    kind: int
+    index: Ints
+    known: Words
+    at: Ints
+    sizes: Ints
+    values: dict[str, Ints]
+
+
 def keyed(lines: Lines, headers: list[bytes], *, use_shapes: bool = True) -> Keyed:
     """The numbers of `lines`. `headers` of the file that are known by now; new ones are added."""
     count = len(lines.starts)
     out = Keyed(np.empty(count, dtype=np.uint64), np.zeros(count, dtype=np.uint8))
-    if use_shapes:
-        found = _headers(lines, headers)
-        if found:
-            index = np.concatenate([index for _, index in found])
-            at = np.concatenate([lines.starts[index] + len(header) for header, index in found])
-            header = np.concatenate(
-                [
-                    lines.hashed(lines.starts[index[:1]], np.array([len(header)]))[np.zeros(len(index), dtype=np.intp)]
-                    for header, index in found
-                    if len(index)
-                ]
-            )
-            messages = _Messages(index, at, lines.window(at, 8).word(0), header)
-            _calls(lines, messages, out)
-            _queue_pairs(lines, messages, out)
-            _channels(lines, messages, out)
+    told: list[_Told] = []
+    found = _headers(lines, headers) if use_shapes else []
+    if found:
+        index = np.concatenate([index for _, index in found])
+        at = np.concatenate([lines.starts[index] + len(header) for header, index in found])
+        header = np.repeat([number_of(header) for header, _ in found], [len(index) for _, index in found])
+        messages = _Messages(index, at, lines.window(at, 8).word(0), header)
+        told = [*_calls(lines, messages), *_queue_pairs(lines, messages), *_channels(lines, messages)]
+    for one in told:
+        out.kind[one.index] = one.kind
+        for name, numbers in one.values.items():
+            every = out.values.setdefault(name, np.zeros(count, dtype=np.int64))
+            every[one.index] = numbers
     rest = np.flatnonzero(out.kind == 0)
     starts = lines.starts[rest]
-    out.key[rest] = lines.hashed(starts, lines.ends[rest] - starts)
+    told.append(_Told(0, rest, np.zeros(len(rest), dtype=np.uint64), starts, lines.ends[rest] - starts, {}))
+    # All at once: to begin hashing costs more than a thousand lines.
+    hashed = lines.hashed(np.concatenate([one.at for one in told]), np.concatenate([one.sizes for one in told]))
+    out.key[np.concatenate([one.index for one in told])] = mixed(np.concatenate([one.known for one in told]), hashed)
     return out
 
 
@@ -118,19 +131,19 @@ def _headers(lines: Lines, known: list[bytes]) -> list[tuple[bytes, Ints]]:
     return found
 
 
-def _calls(lines: Lines, messages: _Messages, out: Keyed) -> None:
+def _calls(lines: Lines, messages: _Messages) -> Iterator[_Told]:
     """`AllReduce: opCount 1a sendbuff 0x7f… recvbuff 0x7f… count 4096 datatype 9 …` (NCCL's enqueue.cc)."""
-    ops = np.zeros(len(messages.key), dtype=np.int64)
-    for number, op in enumerate(OPS, 1):
-        ops[messages.key == word(op + b": opCount ")] = number
-    some = np.flatnonzero(ops)
+    found = [np.flatnonzero(messages.key == word(op + b": opCount ")) for op in OPS]
+    some = np.concatenate(found)
     if not len(some):
         return
-    ops = ops[some]
+    ops = np.repeat(np.arange(len(OPS)), [len(f) for f in found])
     place = messages.at[some] + _OP_SIZES[ops]
+    is_call = lines.window(place, 8).holds(0, b": opCoun")
+    some, ops, place = some[is_call], ops[is_call], place[is_call]
     window = lines.window(place, 32)
     size = window.blank(10)
-    seq, fits = window.number(10, size, HEX, 16)
+    seq, fits = window.number(10, size, 16)
     fits &= (size < 8) & window.holds(0, b": opCount ")
     # Pointers of 14 characters: ` sendbuff 0x` twelve digits ` recvbuff 0x` twelve digits ` count `.
     place = place + 10 + size
@@ -141,13 +154,12 @@ def _calls(lines: Lines, messages: _Messages, out: Keyed) -> None:
     sizes = lines.ends[messages.index[some]] - place
     fits &= is_number & (sizes >= 16) & (sizes <= 160)
     good = np.flatnonzero(fits)
-    index = messages.index[some[good]]
-    kind = messages.header[some[good]] + _OP_MARKS[ops[good]]
-    out.key[index] = mixed(kind, lines.hashed(place[good], sizes[good]))
-    _put(out, CALL, index, {"seq": seq[good], "numel": count[good]})
+    known = messages.header[some[good]] + _OP_MARKS[ops[good]]
+    values = {"seq": seq[good], "numel": count[good]}
+    yield _Told(CALL, messages.index[some[good]], known, place[good], sizes[good], values)
 
 
-def _queue_pairs(lines: Lines, messages: _Messages, out: Keyed) -> None:
+def _queue_pairs(lines: Lines, messages: _Messages) -> Iterator[_Told]:
     """`NET/IB: ncclIbConnect: NCCL Dev 4 IbDev 4 Port 1 qp_num 15297 mtu 5 GID 3 (…) ctsFifoRkey=0x… …` (NCCL's transport/net_ib)."""
     left = np.flatnonzero(messages.key == word(b"NET/IB: "))
     left = left[lines.window(messages.at[left], 32).holds(8, b"ncclIbConnect: NCCL Dev ")]
@@ -158,49 +170,40 @@ def _queue_pairs(lines: Lines, messages: _Messages, out: Keyed) -> None:
         size = lines.data.find(b" qp_num ", begin, begin + 96) + 8 - begin
         if size < 8:
             return
-        window = lines.window(messages.at[left], 136)
+        window = lines.window(messages.at[left], -(-size // 8) * 8 + 16)
         same = window.holds(size - 8, b" qp_num ")
         qpn, width, fits = window.decimal(size)
         fits &= same
         place = messages.at[left] + size + width
         rest = lines.ends[messages.index[left]] - place
-        fits &= (rest > 5) & (rest <= 120) & lines.window(place, 40).holds(0, b" mtu ")
+        fits &= (rest > 5) & (rest <= 120) & lines.window(place, 8).holds(0, b" mtu ")
         good = np.flatnonzero(fits)
-        tail = lines.window(place[good], 120).bytes()
-        good = good[(_PLAIN[tail] | (np.arange(120) >= rest[good][:, None])).all(axis=1)]
+        wide = int(rest[good].max(initial=0))
+        tail = lines.window(place[good], -(-wide // 8) * 8).bytes()
+        good = good[(_PLAIN.take(tail) | (np.arange(tail.shape[1]) >= rest[good][:, None])).all(axis=1)]
+        known = messages.header[left[good]] + _MARKS[QUEUE_PAIR]
         at = messages.at[left[good]]
-        index = messages.index[left[good]]
-        out.key[index] = mixed(
-            messages.header[left[good]] + _MARKS[QUEUE_PAIR], lines.hashed(at, np.full(len(at), size))
-        )
-        _put(out, QUEUE_PAIR, index, {"qpn": qpn[good]})
+        yield _Told(QUEUE_PAIR, messages.index[left[good]], known, at, np.full(len(at), size), {"qpn": qpn[good]})
         left = left[~same]
 
 
-def _channels(lines: Lines, messages: _Messages, out: Keyed) -> None:
+def _channels(lines: Lines, messages: _Messages) -> Iterator[_Told]:
     """`Channel 03/0 : 47[7] -> 39[7] [receive] via NET/IB/2/GDRDMA` (NCCL's transports). Other lines that begin like it are told by `is_channel`."""
     left = np.flatnonzero(messages.key == word(b"Channel "))
     if not len(left):
         return
     place = messages.at[left] + 8
-    octets = lines.window(place, 4).bytes()
-    digits = octets[:, :2] - np.uint8(48)
+    begin = lines.window(place, 8).word(0)
+    tens, ones, after = ((begin >> np.uint64(8 * k)) & np.uint64(255) for k in range(3))
+    tens, ones = tens - np.uint64(48), ones - np.uint64(48)
     # NCCL prints two digits, and has not more channels than they can say.
-    good = np.flatnonzero((digits < 10).all(axis=1) & ((octets[:, 2] == 47) | (octets[:, 2] == 32)))
+    good = np.flatnonzero((tens < 10) & (ones < 10) & ((after == 47) | (after == 32)))
     left, place = left[good], place[good] + 2
     index = messages.index[left]
-    out.key[index] = mixed(messages.header[left] + _MARKS[CHANNEL], lines.hashed(place, lines.ends[index] - place))
-    numbers = digits[good].astype(np.int64)
-    _put(out, CHANNEL, index, {"channel": numbers[:, 0] * 10 + numbers[:, 1]})
+    values = {"channel": (tens[good] * np.uint64(10) + ones[good]).astype(np.int64)}
+    yield _Told(CHANNEL, index, messages.header[left] + _MARKS[CHANNEL], place, lines.ends[index] - place, values)
 
 
 def is_channel(texts: pl.Series) -> pl.Series:
     """Which of the texts of kind CHANNEL are what their shape says."""
     return texts.str.contains("] via ", literal=True)
-
-
-def _put(out: Keyed, kind: int, index: Ints, values: dict[str, Ints]) -> None:
-    out.kind[index] = kind
-    for name, numbers in values.items():
-        every = out.values.setdefault(name, np.zeros(len(out.key), dtype=np.int64))
-        every[index] = numbers

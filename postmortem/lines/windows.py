@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -18,17 +20,17 @@ Words = npt.NDArray[np.uint64]
 _INLINE: Final = 12
 """Bytes of a text up to which Arrow keeps them in its view."""
 
-_ONES: Final = np.uint64(0x0101010101010101)
 _HIGHS: Final = np.uint64(0x8080808080808080)
 _SPACES: Final = np.uint64(0x2020202020202020)
 _POWERS: Final = 10 ** np.arange(9, dtype=np.int64)
 _STEPS: Final = ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0x00000000FFFFFFFF))
-_DIGITS: Final = np.full(256, 255, dtype=np.uint8)
-_DIGITS[48:58] = np.arange(10)
-_DIGITS[0] = 0  # what is shifted in before a number; a block with NUL bytes never comes here
-HEX: Final = _DIGITS.copy()
-HEX[97:103] = np.arange(10, 16)
+_ZEROS: Final = np.uint64(0x3030303030303030)
+_ABOVE_NINE: Final = np.uint64(0x7676767676767676)
+"""Added to a byte of up to 9 it leaves the highest bit unset, added to a larger one it sets it."""
+_ONES: Final = np.uint64(0x0101010101010101)
 _MASKS: Final = np.array([(1 << (8 * k)) - 1 for k in range(8)] + [(1 << 64) - 1], dtype=np.uint64)
+_LEADING: Final = np.array([int.from_bytes(b"0" * (8 - k), "little") for k in range(9)], dtype=np.uint64)
+"""The noughts that make a number of k digits one of eight."""
 # Drawn anew in each process: nobody can write two lines that are taken for the same.
 _SEED, _ODD = np.random.default_rng().integers(1 << 62, 1 << 63, 2).tolist()
 _FACTOR: Final = np.uint64(_ODD | 1)
@@ -37,6 +39,14 @@ _FACTOR: Final = np.uint64(_ODD | 1)
 def word(text: bytes) -> np.uint64:
     """The first eight bytes of `text` as a number."""
     return np.uint64(int.from_bytes(text[:8].ljust(8, b"\0"), "little"))
+
+
+@lru_cache(maxsize=1024)
+def number_of(text: bytes) -> np.uint64:
+    """One number for a text; other texts have others."""
+    return np.uint64(
+        int.from_bytes(hashlib.blake2b(text, digest_size=8, key=_SEED.to_bytes(8, "little")).digest(), "little")
+    )
 
 
 def mixed(first: Words, second: Words) -> Words:
@@ -78,11 +88,19 @@ class Window:
         zero = (value - _ONES) & ~value & _HIGHS
         return np.bitwise_count((zero & (~zero + np.uint64(1))) - np.uint64(1)).astype(np.int64) >> 3
 
-    def number(self, offset: int, size: Ints, digits: npt.NDArray[np.uint8], base: int) -> tuple[Ints, Flags]:
-        """(the number of `size` ≤ 8 digits at `offset`, whether all of it are digits)."""
-        value = self.word(offset) << ((8 - np.maximum(size, 1)) << 3).astype(np.uint64)
-        value = digits[np.ascontiguousarray(value).view(np.uint8)].view(np.uint64)
-        fits = ((value & _HIGHS) == 0) & (size > 0)
+    def number(self, offset: int, size: Ints, base: int) -> tuple[Ints, Flags]:
+        """(the number of `size` ≤ 8 digits at `offset`, whether all of it are digits); digits above 9 are a to f."""
+        value = (self.word(offset) << ((8 - np.maximum(size, 1)) << 3).astype(np.uint64)) | _LEADING[size]
+        # Eight digits at a time: what is no digit leaves a bit that no digit leaves.
+        value = value ^ _ZEROS
+        if base == 16:
+            letter = (value >> np.uint64(6)) & _ONES
+            value ^= letter * np.uint64(0x50)
+            wrong = (value - letter) | (value + _ABOVE_NINE + letter * np.uint64(3)) | value
+            value += letter * np.uint64(9)
+        else:
+            wrong = (value + _ABOVE_NINE) | value
+        fits = ((wrong & _HIGHS) == 0) & (size > 0)
         factor = base
         for shift, keep in _STEPS:
             value = (value * np.uint64(factor) + (value >> np.uint64(shift))) & np.uint64(keep)
@@ -92,12 +110,12 @@ class Window:
     def decimal(self, offset: int) -> tuple[Ints, Ints, Flags]:
         """(number up to a blank, its size ≤ 15, whether it is one) at `offset`."""
         size = self.blank(offset)
-        value, fits = self.number(offset, size, _DIGITS, 10)
+        value, fits = self.number(offset, size, 10)
         long = np.flatnonzero(size == 8)
         if len(long):
             rest = Window(self._rows[long])
             more = rest.blank(offset + 8)
-            low, low_fits = rest.number(offset + 8, more, _DIGITS, 10)
+            low, low_fits = rest.number(offset + 8, more, 10)
             value[long] = value[long] * _POWERS[more] + np.where(more > 0, low, 0)
             fits[long] &= ((more == 0) | low_fits) & (more < 8)
             size[long] += more
@@ -145,8 +163,8 @@ class Lines:
         """One number for the `sizes` bytes from each place; equal texts, equal numbers (of 64 bits: others are taken as different)."""
         if not len(at):
             return np.empty(0, dtype=np.uint64)
-        # The first bytes of long texts are left out of the views: polars hashes what these point at.
-        return self._binary(self._views(at, sizes)).hash(_SEED).to_numpy()
+        # The first bytes of long texts are left out of the views: polars hashes what these point at. (`Series.hash` takes five times as long to begin.)
+        return self._binary(self._views(at, sizes)).to_frame().hash_rows(_SEED).to_numpy()
 
     def texts(self, index: Ints) -> pl.Series:
         """The texts of these lines without line ends. They are views into the block, which lives as long as they do."""

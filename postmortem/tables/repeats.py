@@ -17,7 +17,6 @@ import polars as pl
 
 from postmortem.catalogue.matcher import ROW_SCHEMA
 from postmortem.lines.blocks import Block
-from postmortem.lines.donors import NO_TIME
 from postmortem.lines.shapes import CALL, CHANNEL, QUEUE_PAIR, Keyed, is_channel, keyed
 from postmortem.lines.windows import Lines
 
@@ -53,6 +52,8 @@ _LONE: Final = pl.all_horizontal(
 """A row that neither has a time nor is part of a record."""
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Look = Callable[[pl.Series], tuple[Flags, Flags]]
 
 
 class DisagreementError(Exception):
@@ -156,12 +157,10 @@ def fits(block: Block, state: FileState) -> bool:
     return block.raw is not None and not state.is_varied and not state.is_timed and block.lines >= LEAST_LINES
 
 
-def take(
-    block: Block, state: FileState, repeats: Repeats, part: int, matches: Callable[[pl.Series], pl.Series]
-) -> npt.NDArray[np.intp] | None:
+def take(block: Block, state: FileState, repeats: Repeats, part: int, look: Look) -> npt.NDArray[np.intp] | None:
     """Indices of the lines of `block` that the catalogue has to read; the others go to `repeats`, or hold nothing.
 
-    None when the block shows a time: then all of it is to be read. `matches` says of texts which hold a literal of the catalogue.
+    None when the block shows a time: then all of it is to be read. `look` says of texts which hold a literal of the catalogue, and which a time.
     """
     assert block.raw is not None
     assert block.ends is not None
@@ -173,7 +172,7 @@ def take(
     fresh = np.flatnonzero(number == FRESH)
     sampled: list[int] = []
     if len(fresh):
-        decided = _decide(block, lines, found, fresh, state, repeats, matches, sampled)
+        decided = _decide(block, lines, found, fresh, state, repeats, look, sampled)
         if decided is None:
             return None
         number[fresh] = decided
@@ -191,7 +190,7 @@ def _decide(
     fresh: Ints,
     state: FileState,
     repeats: Repeats,
-    matches: Callable[[pl.Series], pl.Series],
+    look: Look,
     sampled: list[int],
 ) -> Ints | None:
     """What each of the lines `fresh` is: a template, NOTHING, or to be read; None when one shows a time. Adds the samples to `sampled`."""
@@ -199,20 +198,27 @@ def _decide(
         found.key[fresh], return_index=True, return_inverse=True, return_counts=True
     )
     sample = fresh[first]
-    texts = lines.texts(sample)
-    # Lines with a time are all different, so one of each tells; a time in a call stands before its message, the same for its like.
-    if texts.str.contains(NO_TIME).any():
-        state.is_timed = True
-        return None
     kind = found.kind[sample]
     is_dense = kind > 0
+    many = counts >= np.array([LEAST_TEXT, LEAST_RUN, LEAST_RUN, LEAST_NARROW])[kind]
+    # Seldom calls are texts of their own.
+    lone = np.flatnonzero((is_dense & ~many)[inverse])
+    texts = lines.texts(np.concatenate((sample, fresh[lone])))
+    hits, is_timed = look(texts)
+    # Lines with a time are all different, so one of each tells; a time in a call stands before its message, the same for its like.
+    if is_timed[: len(sample)].any():
+        state.is_timed = True
+        return None
+    hit, lone_hit = hits[: len(sample)], hits[len(sample) :]
     varied, count = int((~is_dense).sum()), int((found.kind == 0).sum())
     state.is_varied = count > LEAST_LINES and varied > 0.6 * count and count > 0.5 * len(found.key)
-    hit = matches(texts).to_numpy()
-    many = counts >= np.array([LEAST_TEXT, LEAST_RUN, LEAST_RUN, LEAST_NARROW])[kind]
     some = np.flatnonzero(many & (kind == CHANNEL))
     if len(some):
-        many[some] = is_channel(texts.gather(some)).to_numpy()
+        # What only begins as a channel does.
+        others = some[~is_channel(texts.gather(some)).to_numpy()]
+        many[others] = False
+        more = np.flatnonzero(np.isin(inverse, others))
+        lone, lone_hit = np.concatenate((lone, more)), np.concatenate((lone_hit, look(lines.texts(fresh[more]))[0]))
     decided = np.where(hit & ~many, _READ, NOTHING)
     # Of what stands here often the first is the sample.
     often = np.flatnonzero(many & (hit | is_dense))
@@ -224,11 +230,8 @@ def _decide(
         decided[k] = repeats.new(state.name, number, offset, values)
     sampled += places.tolist()
     state.known.add(keys[many], decided[many])
-    lone = np.flatnonzero((is_dense & ~many)[inverse])
     out: Ints = decided[inverse]
-    if len(lone):
-        # Seldom calls are texts of their own.
-        out[lone] = np.where(matches(lines.texts(fresh[lone])).to_numpy(), _READ, NOTHING)
+    out[lone] = np.where(lone_hit, _READ, NOTHING)
     return out
 
 
