@@ -6,6 +6,7 @@ MAX_LINE) the first MAX_LINE bytes and the offset are kept, the rest is skipped 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -108,14 +109,35 @@ def _strings(data: bytes | bytearray, ends: npt.NDArray[np.int64]) -> pl.Series:
     return pl.Series("text", ArrowArray(array)).str.strip_chars_end("\r\n")
 
 
+class _Scratch(threading.local):
+    """Room for one flag per byte of a block; to get new room for each block takes as long as to fill it."""
+
+    def __init__(self) -> None:
+        self.flags = np.empty(0, dtype=bool)
+
+
+_SCRATCH: Final = _Scratch()
+
+
+def _feeds(data: bytes | bytearray, size: int) -> npt.NDArray[np.int64]:
+    """Places of the line feeds in the first `size` bytes."""
+    if len(_SCRATCH.flags) < size:
+        _SCRATCH.flags = np.empty(size, dtype=bool)
+    flags = _SCRATCH.flags[:size]
+    np.equal(np.frombuffer(data, dtype=np.uint8, count=size), 10, out=flags)
+    return np.flatnonzero(flags)
+
+
 def _line_ends(data: bytes) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10).astype(np.int64)
 
 
 def _block(padded: bytes | bytearray, size: int, offset: int, line: int, cut: bool) -> Block:
     """The block of the first `size` bytes of `padded`, which end with a line feed and are followed by len(PAD) bytes more."""
-    ends = np.flatnonzero(np.frombuffer(padded, dtype=np.uint8, count=size) == 10)
-    starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
+    ends = _feeds(padded, size)
+    starts = np.empty(len(ends), dtype=np.int64)
+    starts[:1] = 0
+    np.add(ends[:-1], 1, out=starts[1:])
     odd: list[tuple[int, str, str]] = []
     odd_count = 0
     if cut:

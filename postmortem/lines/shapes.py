@@ -128,6 +128,9 @@ def _headers(lines: Lines, known: list[bytes]) -> list[tuple[bytes, Ints]]:
         if len(header) <= 200 and header not in known:
             known.append(header)
             claim(header)
+    # Those of most lines come first in the next block: then few lines are left for the others.
+    found.sort(key=lambda one: -len(one[1]))
+    known[:] = [header for header, _ in found]
     return found
 
 
