@@ -17,8 +17,9 @@ import polars as pl
 from postmortem.catalogue.definition import Message
 from postmortem.catalogue.values import ENTITY_TYPES, convert
 from postmortem.errors import DefinitionError
+from postmortem.lines.captures import captures
 from postmortem.lines.envelope import unwrap
-from postmortem.lines.peel import captures, peel
+from postmortem.lines.peel import peel
 from postmortem.lines.segments import segment
 from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import ENTITY, RAW_TIME

@@ -19,6 +19,9 @@ DEPTH: Final = 8
 MOST: Final = 4
 """Texts that are looked for, the longest."""
 
+LEAST: Final = 3
+"""Characters of a text that all branches have in common."""
+
 _ALL: Final = frozenset(range(256))
 _HIGH: Final = frozenset(range(128, 256))
 """Bytes of all characters beyond ASCII; these are never told apart."""
@@ -191,7 +194,16 @@ def _literals(nodes: list[tuple[Any, Any]]) -> list[str]:
                 runs[-1] += "".join(chr(v) for _, v in value[3])
                 continue
             runs += inner
+        elif op is sre.BRANCH:
+            runs += _common([_literals(list(branch)) for branch in value[1]])
         elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT) and value[0] > 0:
             runs += _literals(list(value[2]))
         runs.append("")
     return [r for r in runs if r]
+
+
+def _common(branches: list[list[str]]) -> list[str]:
+    """The longest text, of three characters at least, that texts of all branches hold."""
+    parts = {text[a:b] for text in branches[0] for a in range(len(text)) for b in range(a + LEAST, len(text) + 1)}
+    held = [p for p in parts if all(any(p in text for text in texts) for texts in branches[1:])]
+    return [max(held, key=lambda p: (len(p), p))] if held else []

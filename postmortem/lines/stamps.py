@@ -96,11 +96,15 @@ def _zone_seconds(zone: pl.Expr) -> pl.Expr:
 
 
 def parse_stamps(parts: pl.DataFrame) -> pl.DataFrame:
-    """STAMP_COLUMNS for rows of captured time parts (`y mo mon d hms frac zone md epoch`, all text).
+    """STAMP_COLUMNS for rows of captured time parts: `stamps` of their columns."""
+    return parts.select(stamps(set(parts.columns)))
+
+
+def stamps(have: set[str]) -> list[pl.Expr]:
+    """STAMP_COLUMNS of captured time parts (of `y mo mon d hms frac zone md epoch` those in `have`, all text).
 
     Null in all four where nothing could be read. Microseconds are cut, not rounded.
     """
-    have = set(parts.columns)
 
     def col(name: str) -> pl.Expr:
         return pl.col(name) if name in have else pl.lit(None, dtype=pl.String)
@@ -127,9 +131,9 @@ def parse_stamps(parts: pl.DataFrame) -> pl.DataFrame:
     digits = frac.str.len_chars().fill_null(0).clip(0, 6).cast(pl.Int32)
     epoch = col("epoch").cast(pl.Int64, strict=False)
     is_epoch = epoch.is_not_null()
-    return parts.select(
-        stamp_us=pl.when(is_epoch).then(epoch * 1_000_000).otherwise(whole + micros),
-        stamp_has_year=pl.when(is_epoch).then(True).otherwise(year.is_not_null()),
-        stamp_zone_s=pl.when(is_epoch).then(0).otherwise(_zone_seconds(col("zone"))).cast(pl.Int32),
-        stamp_res_us=pl.lit(10, dtype=pl.Int64).pow((6 - digits).cast(pl.UInt32)).cast(pl.Int64),
-    )
+    return [
+        pl.when(is_epoch).then(epoch * 1_000_000).otherwise(whole + micros).alias("stamp_us"),
+        pl.when(is_epoch).then(True).otherwise(year.is_not_null()).alias("stamp_has_year"),
+        pl.when(is_epoch).then(0).otherwise(_zone_seconds(col("zone"))).cast(pl.Int32).alias("stamp_zone_s"),
+        pl.lit(10, dtype=pl.Int64).pow((6 - digits).cast(pl.UInt32)).cast(pl.Int64).alias("stamp_res_us"),
+    ]

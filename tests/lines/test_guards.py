@@ -50,5 +50,11 @@ def test_optional_parts_are_not_demanded() -> None:
     assert "bcd" not in guard(r"^(?:abcd|efg)h").literals
 
 
+def test_what_all_branches_hold_is_demanded() -> None:
+    assert guard(r"^[a-z]+(?:NCCL INFO |[0-9]+ NCCL WARN )").literals == ("NCCL ",)
+    assert guard(r"^[a-z]+(?:NCCL INFO|RCCL WARN)").literals == ("CCL ",)
+    assert guard(r"^[a-z]+(?:NCCL INFO|)").literals == ()
+
+
 def test_every_header_has_its_guard() -> None:
     assert sum(guard(h.pattern) == OPEN for h in HEADERS) < len(HEADERS) // 10

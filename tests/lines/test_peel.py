@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+from postmortem.catalogue.definition import load_folders
+from postmortem.lines.captures import MANY
+from postmortem.lines.headers import HEADERS, Header
+from postmortem.lines.headers.grammar import any_of, begin
 from postmortem.lines.peel import HEADER_SCHEMA, peel
+
+PARSERS = Path(__file__).parents[2] / "parsers"
 
 
 def fields(text: str) -> dict[str, Any]:
@@ -128,6 +136,74 @@ def test_many_lines_are_as_each_by_itself() -> None:
     lines = [f[0] for f in FRAMINGS]
     together = peel(pl.Series("t", lines)).to_dicts()
     assert together == [peel(pl.Series("t", [line])).to_dicts()[0] for line in lines]
+
+
+SAMPLES = [
+    line
+    for m in load_folders([PARSERS])[::5]
+    for sample in m.samples
+    for line in sample.line.splitlines()
+    if line.strip()
+]
+
+
+@pytest.mark.parametrize("usual", [FRAMINGS[12][0], "no header at all"])
+def test_thousands_of_lines_are_as_each_by_itself(usual: str) -> None:
+    """Most lines alike, and one of each of the catalogue's samples among them: what is rare is looked for together."""
+    lines = [f[0] for f in FRAMINGS] + SAMPLES
+    many = [usual] * (2 * MANY)
+    many[:: 2 * MANY // len(lines)] = (lines * 2)[: len(many[:: 2 * MANY // len(lines)])]
+    assert set(many) >= set(lines)
+    few = peel(pl.Series("t", [*lines, usual])).with_columns(t=pl.Series([*lines, usual])).unique("t")
+    together = peel(pl.Series("t", many)).with_columns(t=pl.Series(many)).unique("t")
+    assert_frame_equal(together.sort("t"), few.sort("t"))
+
+
+@pytest.mark.parametrize("begin", [FRAMINGS[12][0], FRAMINGS[3][0], "Feb  3 14:02:11 node-7 kernel: [  12.500000] x"])
+def test_a_line_feed_ends_no_header(begin: str) -> None:
+    """No header takes what stands behind a line feed, so none is taken off."""
+    assert fields(f"{begin}\nmore") == {"rest": f"{begin}\nmore", "headers": "|"}
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda h: h.kind)
+def test_a_header_without_the_rest_of_the_line_is_the_same(header: Header) -> None:
+    short = begin(header.pattern)
+    if short is None:
+        assert not header.pattern.endswith("(?P<rest>.*)$")
+        return
+    lines = pl.Series("t", [f[0] for f in FRAMINGS] + SAMPLES)
+    whole = lines.str.extract_groups(f"(?P<whole>{header.pattern})").struct.unnest()
+    parts = lines.str.extract_groups(f"(?P<whole>{short})").struct.unnest()
+    names = [c for c in whole.columns if c not in {"rest", "whole"}]
+    assert_frame_equal(parts.select(names), whole.select(names))
+    for line, got, want in zip(lines, parts.to_dicts(), whole.to_dicts(), strict=True):
+        assert (got["whole"] is None) == (want["whole"] is None)
+        if got["whole"] is not None:
+            assert line[len(got["whole"]) - len(got["rest"]) :] == want["rest"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^a: (?P<rest>.*?)$",
+        r"^a: (?P<rest>b|c.*)$",
+        r"^a|(?P<rest>.*)$",
+        r"^a(?: (?P<rest>.*)$",
+        r"^a(?P<rest>b\.*)$",
+        r"a(?P<rest>.*)$",
+        r"^(?:a(?P<rest>.*)$",
+    ],
+)
+def test_patterns_of_another_form_have_no_begin(pattern: str) -> None:
+    assert begin(pattern) is None
+
+
+def test_one_pattern_for_many_headers_takes_what_any_takes() -> None:
+    lines = pl.Series("t", [f[0] for f in FRAMINGS] + SAMPLES + ["März 3 14:02:11 node-7 kernel: x"])
+    single = [lines.str.contains(h.pattern) for h in HEADERS]
+    for a, b in ((0, 20), (20, 90), (90, len(HEADERS))):
+        together = lines.str.contains(any_of(h.pattern for h in HEADERS[a:b]))
+        assert (pl.DataFrame([s.alias(str(n)) for n, s in enumerate(single[a:b])]).max_horizontal() <= together).all()
 
 
 WORDS = st.sampled_from(

@@ -1,0 +1,48 @@
+"""Patterns over columns of texts: which texts match, and what the groups hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+MANY: Final = 4000
+"""Texts from which on finding the matches first is cheaper than capturing in all of them, unless most match."""
+
+SOME: Final = 200
+"""Texts that are tried to know whether most match."""
+
+WHOLE: Final = "whole"
+"""Name of the group that is the match."""
+
+NOWHERE: Final = np.empty(0, dtype=np.intp)
+
+
+def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
+    """Positions of the texts that `pattern` matches, and its groups (named and numbered, as text) for these; WHOLE is the match itself.
+
+    This outer group tells a match of no groups from none, and spares compiling the pattern twice.
+    """
+    index: npt.NDArray[np.intp] | None = None
+    if texts.len() > MANY and not _matches_most(texts, pattern):
+        index = texts.str.contains(pattern).arg_true().to_numpy().astype(np.intp)
+        if not len(index):
+            return NOWHERE, pl.DataFrame()
+        texts = texts[index]
+    groups = texts.str.extract_groups(f"(?P<{WHOLE}>{pattern})").struct.unnest()
+    missing = groups[WHOLE].null_count()
+    if missing == groups.height:
+        return NOWHERE, pl.DataFrame()
+    if not missing:
+        return np.arange(groups.height) if index is None else index, groups
+    hit = groups[WHOLE].is_not_null()
+    where = hit.arg_true().to_numpy().astype(np.intp)
+    return where if index is None else index[where], groups.filter(hit)
+
+
+def _matches_most(texts: pl.Series, pattern: str) -> bool:
+    """Whether a pattern takes most of some texts from all over, so that looking for the matches first is a waste."""
+    some = texts.gather_every(texts.len() // SOME)
+    return int(some.str.contains(pattern).sum()) * 2 > some.len()

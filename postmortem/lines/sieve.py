@@ -1,0 +1,131 @@
+"""Which texts may begin with which header: cheap tests that spare most texts most patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from postmortem.lines import guards
+from postmortem.lines.captures import MANY, NOWHERE, SOME
+from postmortem.lines.guards import DEPTH, guard
+from postmortem.lines.headers import HEADERS
+from postmortem.lines.headers.grammar import any_of, is_small
+from postmortem.prepared import prepared
+
+SHARE: Final = 64
+"""A header that guards let through for one in so many texts is let through often."""
+
+LEAST_RUN: Final = 4
+"""Headers for which looking once is cheaper than one by one."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """Numbers of headers that few texts have, one after the other, and the texts that may have one of them once it is known."""
+
+    headers: list[int] = field(default_factory=list)
+    may_have: npt.NDArray[np.bool_] | None = None
+
+
+class Sieve:
+    """Texts of one pass, to ask for those that a guard lets through."""
+
+    def __init__(self, texts: pl.Series) -> None:
+        self.texts = texts
+        start = (pl.col("t") + "\0" * DEPTH).cast(pl.Binary).bin.head(DEPTH).bin.reinterpret(dtype=pl.UInt64)
+        words, self._word = np.unique(texts.to_frame("t").select(start).to_series().to_numpy(), return_inverse=True)
+        places = words.astype("<u8").view(np.uint8).reshape(-1, DEPTH)
+        flags = guards_of_headers().flags
+        # For each different begin of a text one bit per guard, eight guards a byte.
+        self._bits = np.bitwise_and.reduce([flags[k][places[:, k]] for k in range(DEPTH)])
+        self._some = (
+            np.bitwise_or.reduce(self._bits, axis=0) if len(words) else np.zeros(flags.shape[2], dtype=np.uint8)
+        )
+        self._masks: dict[str, npt.NDArray[np.bool_]] = {}
+        self._runs: dict[int, _Run] = {}
+        self._usual: set[int] = set()
+        self.left = np.ones(texts.len(), dtype=bool)
+
+    def expect(self, usual: set[int]) -> None:
+        """Say which headers most of the texts have: others that guards let through often are looked for together, run by run between these."""
+        self._usual = usual
+        some = np.unpackbits(self._bits[self._word[:: max(len(self._word) // SOME, 1)]], axis=1)
+        often = set(np.flatnonzero(some.sum(axis=0) * SHARE > len(some)).tolist())
+        run = _Run()
+        for number, header in enumerate(HEADERS):
+            if number in usual:
+                run = _Run()
+            elif number in often and is_small(header.pattern):
+                run.headers.append(number)
+                self._runs[number] = run
+
+    def allowed(self, number: int, literals: tuple[str, ...]) -> npt.NDArray[np.intp]:
+        """Positions of the texts that are left and that the guard of that number lets through."""
+        byte, bit = number >> 3, np.uint8(128 >> (number & 7))
+        if not self._some[byte] & bit:
+            return NOWHERE
+        left = self.left
+        if number in self._runs:
+            left = self._left_of(self._runs[number])
+            if not left.any():
+                return NOWHERE
+        index = np.flatnonzero(left & ((self._bits[:, byte] & bit) != 0)[self._word])
+        # Compiling a pattern takes longer than looking for the texts that it must hold.
+        for literal in literals if number not in self._usual else ():
+            if not len(index):
+                break
+            index = index[self._holds(index, literal)]
+        return index
+
+    def _left_of(self, run: _Run) -> npt.NDArray[np.bool_]:
+        """The texts that are left and may have one of the headers of a run."""
+        if run.may_have is None:
+            index = np.flatnonzero(self.left)
+            run.may_have = self.left
+            if len(run.headers) >= LEAST_RUN and len(index) > MANY:
+                pattern = any_of(HEADERS[k].pattern for k in run.headers)
+                run.may_have = np.zeros(len(self.left), dtype=bool)
+                run.may_have[index] = self._some_of(index).str.contains(pattern).to_numpy()
+        return self.left & run.may_have
+
+    def _some_of(self, index: npt.NDArray[np.intp]) -> pl.Series:
+        return self.texts if len(index) == self.texts.len() else self.texts[index]
+
+    def _holds(self, index: npt.NDArray[np.intp], literal: str) -> npt.NDArray[np.bool_]:
+        """Which of the texts at these positions hold the literal."""
+        if literal not in self._masks:
+            if len(index) * 8 < self.texts.len():
+                return self.texts.gather(index).str.contains(literal, literal=True).to_numpy()
+            self._masks[literal] = self.texts.str.contains(literal, literal=True).to_numpy()
+        return self._masks[literal][index]
+
+
+@dataclass(frozen=True, slots=True)
+class _Guards:
+    """The guards of HEADERS: for each place and byte the ones that allow it (a bit each, eight guards a byte), and the texts of each."""
+
+    flags: npt.NDArray[np.uint8]
+    literals: tuple[tuple[str, ...], ...]
+
+
+@lru_cache(maxsize=1)
+def guards_of_headers() -> _Guards:
+    """Worked out once, and kept as long as the headers stay the same."""
+    patterns = [header.pattern for header in HEADERS]
+
+    def make() -> tuple[str, list[list[str]]]:
+        made = [guard(p) for p in patterns]
+        flags = np.array([[np.frombuffer(f, dtype=np.uint8) for f in g.starts] for g in made])
+        packed = np.packbits(flags, axis=0).transpose(1, 2, 0)
+        return packed.tobytes().hex(), [list(g.literals) for g in made]
+
+    code = Path(guards.__file__).read_bytes()
+    packed, literals = prepared("guards", b"\0".join((code, *(p.encode() for p in patterns))), make)
+    flags = np.frombuffer(bytes.fromhex(packed), dtype=np.uint8).reshape(DEPTH, 256, -1)
+    return _Guards(flags, tuple(map(tuple, literals)))
