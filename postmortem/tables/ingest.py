@@ -34,11 +34,12 @@ from postmortem.lines.types import POLARS_TYPES
 from postmortem.patterns import later
 from postmortem.resources import data_folder
 from postmortem.schema import TABLE_BY_NAME
-from postmortem.tables import repeats
+from postmortem.tables import repeats, small
 from postmortem.tables.batches import Batch, BatchResult
 from postmortem.tables.ranges import open_range
 from postmortem.tables.repeats import DisagreementError, FileState, Repeats
 from postmortem.tables.sections import Sections, holds_sections
+from postmortem.tables.small import Joined
 from postmortem.tables.spool import discard, write_rows
 
 FLUSH_ROWS: Final = 40_000
@@ -75,6 +76,8 @@ class _Work:
     hits: list[pl.DataFrame] = field(default_factory=list)
     donors: list[pl.DataFrame] = field(default_factory=list)
     rows: int = 0
+    small: list[tuple[str, Block]] = field(default_factory=list)
+    small_bytes: int = 0
     tables: dict[str, list[pl.DataFrame]] = field(default_factory=lambda: defaultdict(list))
     files: list[dict[str, object]] = field(default_factory=list)
     odd: list[tuple[str, int, str, str]] = field(default_factory=list)
@@ -226,13 +229,18 @@ def _member(member: Member, work: _Work) -> int:
 def _take(name: str, block: Block, work: _Work) -> None:
     """Keep the lines of `block` that hold a literal, and those that date them."""
     state = work.state
-    may_repeat = state is not None and repeats.fits(block, state)
-    framed = (
-        block.framed if block.framed is not None or (may_repeat and not _is_listed(block)) else _decoded(block.text)
-    )
-
+    is_plain = block.framed is None and block.raw is not None and not _is_listed(block)
+    may_repeat = is_plain and state is not None and repeats.fits(block, state)
+    if is_plain and not may_repeat and block.byte_count <= small.MOST_BYTES:
+        work.small.append((name, block))
+        work.small_bytes += block.byte_count
+        if work.small_bytes >= small.JOINED_BYTES or len(work.small) >= small.JOINED_BLOCKS:
+            _take_small(work)
+            _flush_full(work)
+        return
+    framed = block.framed if block.framed is not None or is_plain else _decoded(block.text)
     where = None
-    if may_repeat and state is not None and framed is None:
+    if may_repeat and state is not None:
         where = repeats.take(block, state, work.repeats, work.part, work.look)
         if where is not None and not len(where):
             return _flush_full(work)
@@ -254,6 +262,23 @@ def _take(name: str, block: Block, work: _Work) -> None:
         if is_read_whole and block.framed is None and untimed.any():
             work.donors.append(donors(name, block, pl.Series(where).filter(untimed)))
     _flush_full(work)
+
+
+def _take_small(work: _Work) -> None:
+    """Keep the lines of the small blocks that have come together, as `_take` does those of one block."""
+    if not work.small:
+        return
+    joined = Joined.of(work.small)
+    work.small, work.small_bytes = [], 0
+    where = np.flatnonzero(work.look.hits(joined.block.text))
+    if not len(where):
+        return
+    frame = joined.lines(where).with_columns(framed=pl.lit(None, dtype=pl.String))
+    work.hits.append(frame.select(pl.col(n).cast(t) for n, t in _FRAMED_SCHEMA.items()))
+    work.rows += frame.height
+    untimed = where[~frame["text"].str.contains(NO_TIME).to_numpy()]
+    if len(untimed):
+        work.donors.append(joined.donors(untimed))
 
 
 def _flush_full(work: _Work) -> None:
@@ -325,6 +350,7 @@ class _Look:
 
 def _flush(work: _Work) -> None:
     """Recognise and write what has come together."""
+    _take_small(work)
     _keep_last(work)
     if work.hits:
         rows = work.matcher.recognise(pl.concat(work.hits))
