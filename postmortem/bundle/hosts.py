@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from postmortem.bundle.host_shape import Shape, shape_of
@@ -56,6 +57,7 @@ def host_hint(name: str) -> HostHint | None:
     return next(iter(host_hints(name)), None)
 
 
+@lru_cache(maxsize=256)
 def host_hints(name: str) -> tuple[HostHint, ...]:
     """All hosts named along the path `name`, nearest first: a container's in the file, its node's in the folder."""
     *folders, file = name.replace(ARCHIVE_SEPARATOR, "/").split("/")

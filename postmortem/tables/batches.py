@@ -14,6 +14,13 @@ LEAST_BATCH: Final = 24 << 20
 MOST_BATCH: Final = 192 << 20
 
 
+FILE_BYTES: Final = 48 << 10
+"""What opening a file and finding out what it is costs, as bytes of lines."""
+
+PACKED: Final = {".gz": 12, ".tgz": 12, ".zst": 14, ".zstd": 14, ".xz": 18, ".bz2": 15, ".lz4": 7, ".zip": 12}
+"""How many times as large logs are once they are unpacked, about, by the end of the name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Picklable work for one call of `parse_batch`: units, where rows go (a folder or a URL), which definitions are used.
@@ -39,6 +46,11 @@ class BatchResult:
     files: tuple[str, ...] = ()
 
 
+def work_of(unit: Unit) -> int:
+    """What reading a unit costs, as bytes of lines."""
+    return unit.size * PACKED.get(Path(unit.name or unit.fs_path).suffix.lower(), 1) + FILE_BYTES
+
+
 def batch_size(total: int, workers: int) -> int:
     """Bytes of a batch: few batches, since one costs most of a second by itself, but some for each worker once it has much to do."""
     each = -(-total // workers)
@@ -50,21 +62,22 @@ def batches(
 ) -> list[Batch]:
     """Units in their order, small ones together: a batch costs a fraction of a second by itself.
 
-    Of `batch_bytes` each (a larger unit is a batch of its own), by default what `batch_size` says for one worker.
+    Of `batch_bytes` of work each (a larger unit is a batch of its own), by default what `batch_size` says for one worker.
     """
     if batch_bytes is None:
-        batch_bytes = batch_size(sum(u.size for u in units), 1)
+        batch_bytes = batch_size(sum(map(work_of, units)), 1)
     out: list[Batch] = []
     group: list[Unit] = []
     size = 0
     own = data_folder("parsers")
     folders = tuple("" if p == own else str(p) for p in parsers)
     for unit in units:
-        if group and size + unit.size > batch_bytes:
+        work = work_of(unit)
+        if group and size + work > batch_bytes:
             out.append(Batch(len(out), tuple(group), str(spool), folders))
             group, size = [], 0
         group.append(unit)
-        size += unit.size
+        size += work
     if group:
         out.append(Batch(len(out), tuple(group), str(spool), folders))
     return out

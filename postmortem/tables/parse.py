@@ -15,7 +15,7 @@ from postmortem.engine.cluster import Cluster, ClusterError, cluster
 from postmortem.engine.gather import DroppedError, Failed, gather
 from postmortem.errors import UsageError
 from postmortem.resources import data_folder
-from postmortem.tables.batches import Batch, BatchResult, batch_size, batches
+from postmortem.tables.batches import Batch, BatchResult, batch_size, batches, work_of
 from postmortem.tables.ingest import is_plain, parse_batch
 from postmortem.tables.ranges import cut
 from postmortem.tables.spool import collect, shared_spool
@@ -62,7 +62,7 @@ def parse(
     On a cluster batches come as they are ready, and one that failed gives a problem for each unit that could not be
     read. `roots` are the paths and URLs that the bundle was given by. Raises UsageError for a cluster that cannot be used.
     """
-    total = sum(unit.size for unit in todo.units)
+    total = sum(map(work_of, todo.units))
     workers = where.workers or default_workers()
     is_one = where.scheduler is None and (workers <= 1 or total < WORKERS_FROM_BYTES)
     size = batch_size(total, 1 if is_one else workers)
