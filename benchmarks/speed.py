@@ -39,6 +39,19 @@ for path in sorted(Path(sys.argv[1]).rglob("*.*")):
 print(found)
 """
 
+SEARCHKIT = r"""
+import sys
+from searchkit import FileSearcher, SearchDef
+search = FileSearcher(max_parallel_tasks=int(sys.argv[2]))
+for pattern in (
+    r".* NCCL INFO ([A-Za-z]+): opCount ([0-9a-f]+) sendbuff \S+ recvbuff \S+ count ([0-9]+) datatype",
+    r".*NVRM: Xid \(PCI:([0-9a-f:.]+)\): ([0-9]+)",
+):
+    search.add(SearchDef(pattern), sys.argv[1] + "/*/*.*")
+print(len(search.run()))
+"""
+"""What the hotsos project searches logs with, with two definitions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -218,6 +231,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="make_corpus.py")
     parser.add_argument("--anchors", type=Path, help="literals for rg, one a line")
     parser.add_argument("--size", default="1G")
+    parser.add_argument("--searchkit", metavar="PYTHON", help="an interpreter that has searchkit, to compare with it")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--files", type=int, default=100_000, help="small files of the last rows; 0 for none")
@@ -265,6 +279,9 @@ def table(asked: argparse.Namespace, work: Path, folder: Path) -> None:
     if asked.anchors:
         loop = turns({"loop": [sys.executable, "-c", LOOP, str(folder), str(asked.anchors)]}, 1)["loop"]
         row(f"parse {size}, 1 worker", found["one"], "Python loop with re (times ours is faster)", loop, inverse=True)
+    if asked.searchkit:
+        kit = measured([asked.searchkit, "-c", SEARCHKIT, str(folder), str(workers)])
+        row(f"parse {size}", found["parse"], "searchkit, two definitions (times ours is faster)", kit, inverse=True)
     huge = work / "huge"
     huge.mkdir()
     with (huge / "nccl.log").open("wb") as joined:
