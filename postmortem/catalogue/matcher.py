@@ -8,61 +8,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from postmortem.catalogue.assemble import HIT_SCHEMA, ROW_SCHEMA, Part, about, assemble
 from postmortem.catalogue.definition import Message
-from postmortem.catalogue.values import ENTITY_TYPES, convert
+from postmortem.catalogue.values import ENTITY_TYPES, convert, typed
 from postmortem.errors import DefinitionError
 from postmortem.lines.captures import captures
 from postmortem.lines.envelope import unwrap
 from postmortem.lines.peel import peel
 from postmortem.lines.segments import segment
-from postmortem.lines.types import POLARS_TYPES
-from postmortem.schema import ENTITY, RAW_TIME
+
+__all__ = ["HIT_SCHEMA", "MAX_TEXT", "ROW_SCHEMA", "Matcher", "refused"]
 
 MAX_TEXT: Final = 4096
 """Characters kept of a physical line as evidence."""
-
-HIT_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "file": pl.String,
-    "line": pl.Int64,
-    "offset": pl.Int64,
-    "text": pl.String,
-}
-ROW_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    **HIT_SCHEMA,
-    "host": pl.String,
-    "source": pl.String,
-    "event": pl.String,
-    "severity": pl.String,
-    "message": pl.String,
-    **{c.name: POLARS_TYPES[c.type] for c in ENTITY},
-    **{c.name: POLARS_TYPES[c.type] for c in RAW_TIME},
-    "tag": pl.String,
-    "headers": pl.String,
-    "sub": pl.Int64,
-    "is_fact": pl.Boolean,
-    "definition": pl.Int64,
-    "record": pl.String,
-    "continues": pl.String,
-    "precedes": pl.String,
-    "needs_parts": pl.Boolean,
-    "unless": pl.String,
-    "within": pl.Int64,
-}
-"""Columns of what `Matcher.recognise` gives: events and facts before their time is settled."""
-
-_FROM_HEADER: Final = ("host", "pid", "tid", "rank", "local_rank", "gpu", "src", "pod", "pg")
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    definition: int
-    rows: list[int]
 
 
 class Matcher:
@@ -77,42 +43,23 @@ class Matcher:
             for literal in message.contains:
                 users[literal].append(number)
         self._literals: Final = sorted(users)
-        self._users: Final = pl.DataFrame(
-            {
-                "literal": [lit for lit in self._literals for _ in users[lit]],
-                "definition": [n for lit in self._literals for n in users[lit]],
-            },
-            schema={"literal": pl.String, "definition": pl.Int64},
-        )
+        self._users: Final = dict(users)
+        every = "".join(self._literals)
+        self._between: Final = next(c for c in map(chr, range(1, 0xD800)) if c not in every)
 
     @cached_property
     def _about(self) -> pl.DataFrame:
-        """What `_winners` needs to know of each definition."""
-        return pl.DataFrame(
-            {
-                "definition": list(range(len(self.messages))),
-                "event": [m.event for m in self.messages],
-                "source": [m.source for m in self.messages],
-                "is_fact": [m.is_fact for m in self.messages],
-                "priority": [m.priority for m in self.messages],
-                "weight": [max(len(c) for c in m.contains) for m in self.messages],
-                "also": [m.also for m in self.messages],
-                "record": [m.record for m in self.messages],
-                "continues": [m.continues for m in self.messages],
-                "precedes": [m.precedes for m in self.messages],
-                "needs_parts": [m.needs_parts for m in self.messages],
-                "unless": [m.unless for m in self.messages],
-                "within": [m.within for m in self.messages],
-                "text_host": [m.host_from == "text" for m in self.messages],
-            },
-            schema_overrides={
-                "definition": pl.Int64,
-                "record": pl.String,
-                "continues": pl.String,
-                "precedes": pl.String,
-                "unless": pl.String,
-            },
-        )
+        return about(self.messages)
+
+    @cached_property
+    def _strongest(self) -> list[int]:
+        """Definitions in the order in which they may claim a segment: by priority, then by the longest of their literals, then as listed."""
+
+        def strength(number: int) -> tuple[int, int, int]:
+            message = self.messages[number]
+            return (-message.priority, -max(len(c) for c in message.contains), number)
+
+        return sorted(range(len(self.messages)), key=strength)
 
     @cached_property
     def telling(self) -> frozenset[str]:
@@ -130,72 +77,112 @@ class Matcher:
         segments = self._frame(hits)
         if not segments.height:
             return pl.DataFrame(schema=ROW_SCHEMA)
-        found: list[pl.DataFrame] = []
-        for candidates in self._candidates(segments):
-            message = self.messages[candidates.definition]
+        candidates = self._candidates(segments)
+        headers = _Headers(segments["headers"])
+        is_claimed = np.zeros(segments.height, dtype=bool)
+        found: list[Part] = []
+        for number in self._strongest:
+            if number not in candidates:
+                continue
+            message, rows = self.messages[number], candidates[number]
+            if not message.also:
+                rows = rows[~is_claimed[rows]]
+            if message.requires or message.forbids:
+                rows = rows[headers.fit(message.requires, message.forbids)[rows]]
+            if not len(rows):
+                continue
             try:
-                rows = self._match(message, candidates, segments)
+                parts = _match(number, message, rows, segments)
             except pl.exceptions.ComputeError as error:
                 raise refused(message, "pattern", error) from error
-            if rows is not None:
-                found.append(rows)
-        if not found:
-            return pl.DataFrame(schema=ROW_SCHEMA)
-        return _winners(pl.concat(found, how="diagonal"), self._about, segments)
+            found += parts
+            if not message.also:
+                for part in parts:
+                    is_claimed[part.segments] = True
+        # Of rows at the same place those of the definition that is listed first come first.
+        return assemble(sorted(found, key=lambda part: part.definition), self._about, segments)
 
     def _frame(self, hits: pl.DataFrame) -> pl.DataFrame:
         segments = segment(hits)
         if not segments.height:
-            return segments.with_row_index("seg_id")
+            return segments
         segments = segments.with_columns(text=pl.col("text").str.slice(0, MAX_TEXT))
         headers = peel(segments["seg"])
         segments = segments.hstack(headers.rename({"rest": "message"}))
-        return unwrap(segments, peel).with_row_index("seg_id").with_columns(pl.col("seg_id").cast(pl.Int64))
+        return unwrap(segments, peel)
 
-    def _candidates(self, segments: pl.DataFrame) -> list[_Candidates]:
-        hay = (
-            pl.col("seg") + pl.lit("\n") + pl.when(pl.col("is_unwrapped")).then(pl.col("message")).otherwise(pl.lit(""))
+    def _candidates(self, segments: pl.DataFrame) -> dict[int, npt.NDArray[np.intp]]:
+        """Segments that hold a literal of each definition, by its number."""
+        hay = pl.col("seg")
+        if segments["is_unwrapped"].any():
+            inner = pl.when(pl.col("is_unwrapped")).then(pl.col("message")).otherwise(pl.lit(""))
+            hay = hay + pl.lit("\n") + inner
+        held = segments.select(literals=hay.str.extract_many(self._literals, overlapping=True))
+        # Many segments hold the same literals; a literal that comes twice makes no harm.
+        alike = (
+            held.select(pl.col("literals").list.join(self._between))
+            .with_row_index("row")
+            .group_by("literals")
+            .agg("row")
         )
-        pairs = (
-            segments.select("seg_id", literal=hay.str.extract_many(self._literals, overlapping=True))
-            .explode("literal")
-            .drop_nulls()
-            .unique()
-            .join(self._users, on="literal")
-            .select("seg_id", "definition")
-            .unique()
-            .sort("definition", "seg_id")
-        )
-        return [
-            _Candidates(int(key[0]), part["seg_id"].to_list())
-            for key, part in pairs.group_by("definition", maintain_order=True)
-        ]
+        rows: dict[int, list[npt.NDArray[np.intp]]] = defaultdict(list)
+        for literals, index in zip(alike["literals"], alike["row"], strict=True):
+            if literals:
+                where = index.to_numpy().astype(np.intp)
+                for number in {n for literal in literals.split(self._between) for n in self._users[literal]}:
+                    rows[number].append(where)
+        return {number: np.sort(np.concatenate(parts)) for number, parts in rows.items()}
 
-    def _match(self, message: Message, candidates: _Candidates, segments: pl.DataFrame) -> pl.DataFrame | None:
-        rows = segments[candidates.rows]
-        for kind in message.forbids:
-            rows = rows.filter(~pl.col("headers").str.contains(f"|{kind}|", literal=True))
-        if message.requires:
-            rows = rows.filter(
-                pl.any_horizontal(pl.col("headers").str.contains(f"|{k}|", literal=True) for k in message.requires)
-            )
-        column = "message" if message.on == "message" else "seg"
-        parts: list[pl.DataFrame] = []
-        for pattern in message.patterns:
-            if not rows.height:
-                break
-            where, groups = captures(rows[column], pattern)
-            if not len(where):
-                continue
-            matched = rows[where]
-            rows = rows.filter(~pl.int_range(pl.len()).is_in(where)) if len(where) < rows.height else rows.clear()
-            parts.append(_values(message, groups, matched))
-        if not parts:
-            return None
-        frame = pl.concat(parts, how="diagonal").with_columns(definition=pl.lit(candidates.definition, dtype=pl.Int64))
+
+class _Headers:
+    """The kinds of headers that segments have, to ask which segments a definition takes."""
+
+    def __init__(self, headers: pl.Series) -> None:
+        alike = headers.to_frame("kinds").with_row_index("row").group_by("kinds").agg("row")
+        self._kinds = alike["kinds"].to_list()
+        self._number = np.empty(headers.len(), dtype=np.intp)
+        for number, index in enumerate(alike["row"]):
+            self._number[index.to_numpy()] = number
+        self._known: dict[tuple[tuple[str, ...], ...], npt.NDArray[np.bool_]] = {}
+
+    def fit(self, requires: tuple[str, ...], forbids: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """One flag per segment: it has one of the kinds that are required, if any are, and none of those that are forbidden."""
+        key = (requires, forbids)
+        if key not in self._known:
+            fits = [
+                (not requires or any(f"|{kind}|" in kinds for kind in requires))
+                and not any(f"|{kind}|" in kinds for kind in forbids)
+                for kinds in self._kinds
+            ]
+            self._known[key] = np.array(fits, dtype=bool)[self._number]
+        return self._known[key]
+
+
+def _match(number: int, message: Message, rows: npt.NDArray[np.intp], segments: pl.DataFrame) -> list[Part]:
+    """What the patterns of one definition find in these segments: a part per pattern."""
+    texts = segments["message" if message.on == "message" else "seg"]
+    texts = texts[rows] if len(rows) < texts.len() else texts
+    parts: list[Part] = []
+    for pattern in message.patterns:
+        if not len(rows):
+            break
+        where, groups = captures(texts, pattern)
+        if not len(where):
+            continue
+        fields = typed(message, groups)
+        index = rows[where] if len(where) < len(rows) else rows
+        if len(where) < len(rows):
+            left = np.ones(len(rows), dtype=bool)
+            left[where] = False
+            rows, texts = rows[left], texts.filter(pl.Series(left))
+        else:
+            rows = rows[:0]
+        nowhere = np.zeros(len(index), dtype=np.int64)
+        part = Part(number, index, nowhere, nowhere, fields)
         if message.each:
-            return _copied(message, _expand(message.each, message, frame, segments))
-        return _copied(message, frame.with_columns(sub=pl.lit(0, dtype=pl.Int64), shift=pl.lit(0, dtype=pl.Int64)))
+            part = _expand(message.each, message, part, segments)
+        parts.append(replace(part, fields=_copied(message, part.fields)))
+    return parts
 
 
 def refused(message: Message, key: str, error: Exception) -> DefinitionError:
@@ -221,88 +208,19 @@ def _groups(texts: pl.Series, pattern: str) -> pl.DataFrame:
     return frame.select(c for c in frame.columns if not c.isdigit())
 
 
-def _values(message: Message, groups: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
-    """Typed columns of one definition's hits, with `seg_id`, `definition`, `severity`."""
-    for name, mapping in message.maps.items():
-        if name in groups.columns:
-            groups = groups.with_columns(pl.col(name).replace({k: str(v) for k, v in mapping.items()}))
-    severity: pl.Expr = pl.lit(message.severity)
-    if message.severity_by and message.severity_by[0] in groups.columns:
-        name, values = message.severity_by
-        severity = pl.col(name).replace_strict(values, default=message.severity, return_dtype=pl.String)
-    keep = [c for c in groups.columns if c in ENTITY_TYPES or c == "host"]
-    # The row's number comes first: a pattern without groups leaves a frame without height.
-    frame = matched.select("seg_id").hstack(groups.get_columns()).with_columns(severity=severity)
-    frame = frame.select("seg_id", "severity", *(convert(c, message.types.get(c)) for c in keep))
-    constants = [
-        pl.lit(v).cast(ENTITY_TYPES.get(k, pl.String)).alias(k)
-        for k, v in message.constants.items()
-        if k in ENTITY_TYPES or k == "host"
-    ]
-    fresh = [c for c in constants if c.meta.output_name() not in frame.columns]
-    filled = [
-        pl.coalesce(pl.col(c.meta.output_name()), c).alias(c.meta.output_name())
-        for c in constants
-        if c.meta.output_name() in frame.columns
-    ]
-    frame = frame.with_columns([*fresh, *filled])
-    texts = [c for c in frame.columns if frame.schema[c] == pl.String and c != "severity"]
-    frame = frame.with_columns(pl.when(pl.col(c).str.len_bytes() > 0).then(pl.col(c)).alias(c) for c in texts)
-    return frame
-
-
-def _expand(pattern: str, message: Message, frame: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+def _expand(pattern: str, message: Message, part: Part, segments: pl.DataFrame) -> Part:
     """One row per match of `each` in the message; `sub` counts them, `shift` is where they begin in it."""
-    texts = segments["message"].gather(frame["seg_id"])
-    many = frame.with_columns(_text=texts).with_columns(_part=pl.col("_text").str.extract_all(pattern))
+    frame = pl.DataFrame({"row": np.arange(len(part.segments)), "_text": segments["message"][part.segments]})
+    many = frame.with_columns(_part=pl.col("_text").str.extract_all(pattern))
     many = (
         many.filter(pl.col("_part").list.len() > 0)
         .with_columns(sub=pl.int_ranges(0, pl.col("_part").list.len()))
         .explode("_part", "sub")
     )
-    if not many.height:
-        return many.drop("_text", "_part").with_columns(shift=pl.lit(0, dtype=pl.Int64))
     groups = _groups(many["_part"], pattern)
-    typed = groups.select(convert(c, message.types.get(c)) for c in groups.columns if c in ENTITY_TYPES)
+    each = groups.select(convert(c, message.types.get(c)) for c in groups.columns if c in ENTITY_TYPES)
     shift = many.select(pl.col("_text").str.find(pl.col("_part"), literal=True).cast(pl.Int64)).to_series()
-    base = many.drop("_text", "_part", *[c for c in typed.columns if c in many.columns])
-    return base.hstack(typed).with_columns(shift=shift, sub=pl.col("sub").cast(pl.Int64))
-
-
-def _winners(rows: pl.DataFrame, about: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
-    """Of the definitions that claim a segment the strongest, and those marked `also`, as ROW_SCHEMA."""
-    rows = rows.join(about, on="definition", how="left")
-    best = pl.struct("priority", "weight", -pl.col("definition"))
-    claims = rows.filter(~pl.col("also")).select("seg_id", "definition", best=best).unique()
-    claims = claims.sort("seg_id", "best", descending=[False, True]).unique("seg_id", keep="first", maintain_order=True)
-    won = rows.join(claims.select("seg_id", "definition"), on=["seg_id", "definition"], how="semi")
-    rows = pl.concat([won, rows.filter(pl.col("also"))]).filter(pl.col("event") != "none")
-    headers = segments.select(
-        "seg_id",
-        "file",
-        "line",
-        "text",
-        "message",
-        "tag",
-        "headers",
-        "repeats",
-        pl.col("offset"),
-        *(pl.col(c).alias(f"_{c}") for c in _FROM_HEADER),
-        "uptime_s",
-        *(c.name for c in RAW_TIME),
-        lead=pl.col("seg").str.len_bytes().cast(pl.Int64) - pl.col("message").str.len_bytes().cast(pl.Int64),
-    )
-    if "uptime_s" in rows.columns:
-        rows = rows.drop("uptime_s")
-    rows = rows.join(headers, on="seg_id", how="left")
-    for name in _FROM_HEADER:
-        header = pl.when(~pl.col("text_host")).then(pl.col(f"_{name}")) if name == "host" else pl.col(f"_{name}")
-        rows = rows.with_columns((pl.coalesce(pl.col(name), header) if name in rows.columns else header).alias(name))
-    rows = rows.with_columns(
-        offset=pl.col("offset") + pl.when(pl.col("shift") > 0).then(pl.col("lead") + pl.col("shift")).otherwise(0)
-    )
-    repeats = pl.col("repeats").cast(pl.String)
-    rows = rows.with_columns(value=pl.coalesce("value", repeats) if "value" in rows.columns else repeats)
-    missing = [pl.lit(None, dtype=t).alias(n) for n, t in ROW_SCHEMA.items() if n not in rows.columns]
-    rows = rows.with_columns(missing).select(pl.col(n).cast(t) for n, t in ROW_SCHEMA.items())
-    return rows.sort("file", "line", "offset", "sub", "definition", maintain_order=True)
+    rows = many["row"].to_numpy()
+    fields = part.fields[rows]
+    fields = fields.drop([c for c in each.columns if c in fields.columns]).hstack(each.get_columns())
+    return Part(part.definition, part.segments[rows], many["sub"].cast(pl.Int64).to_numpy(), shift.to_numpy(), fields)

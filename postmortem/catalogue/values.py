@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from postmortem.catalogue.definition import Message
 from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import ENTITY, Column
 
@@ -155,19 +156,69 @@ CONVERTERS: Final[dict[str, Callable[[pl.Expr], pl.Expr]]] = {
 }
 
 
+_NUMBERS: Final = ((pl.Int64, "int"), (pl.Float64, "float"), (pl.Boolean, "bool"))
+
+
+def _kind(target: pl.DataType | type[pl.DataType], kind: str | None) -> str:
+    """The converter for a column of that type where a definition names none."""
+    if kind is not None:
+        return kind
+    return next((name for t, name in _NUMBERS if target == t), "text")
+
+
 def convert(name: str, kind: str | None) -> pl.Expr:
     """Column `name` (captured text) by the converter `kind`, in the type of the vocabulary's column."""
     target = ENTITY_TYPES.get(name, pl.String)
-    if kind is None:
-        if target == pl.Int64:
-            kind = "int"
-        elif target == pl.Float64:
-            kind = "float"
-        elif target == pl.Boolean:
-            kind = "bool"
-        else:
-            kind = "text"
+    kind = _kind(target, kind)
     value = CONVERTERS[kind](pl.col(name))
     if target == pl.Int64 and kind == "float":
         value = value.round(0)
     return value.cast(target, strict=False).alias(name)
+
+
+def _plain(name: str, kind: str | None) -> pl.Expr | None:
+    """What `convert` gives where a number is printed in the plain way or a text is as it should be, null elsewhere; None for other converters."""
+    target = ENTITY_TYPES.get(name, pl.String)
+    kind = _kind(target, kind)
+    text = pl.col(name)
+    if kind == "text" and target == pl.String:
+        return text
+    if kind == "int" and target == pl.Int64:
+        return text.cast(pl.Int64, strict=False)
+    if kind == "float" and target == pl.Float64:
+        number = text.cast(pl.Float64, strict=False)
+        return pl.when(number.is_finite()).then(number).alias(name)
+    return None
+
+
+def typed(message: Message, groups: pl.DataFrame) -> pl.DataFrame:
+    """What one definition says of its hits: `severity`, and the columns that its groups (as text) and constants give."""
+    mapped = [
+        pl.col(name).replace({k: str(v) for k, v in values.items()})
+        for name, values in message.maps.items()
+        if name in groups.columns
+    ]
+    groups = groups.with_columns(mapped) if mapped else groups
+    severity: pl.Expr = pl.lit(message.severity)
+    if message.severity_by and message.severity_by[0] in groups.columns:
+        name, values = message.severity_by
+        severity = pl.col(name).replace_strict(values, default=message.severity, return_dtype=pl.String)
+    keep = [c for c in groups.columns if c in ENTITY_TYPES or c == "host"]
+    plain = {c: _plain(c, message.types.get(c)) for c in keep}
+    quick = [e if e is not None else convert(c, message.types.get(c)) for c, e in plain.items()]
+    # With the groups beside them constants get as many rows.
+    frame = groups.with_columns(severity.alias("severity"), *quick).select("severity", *keep)
+    odd = [c for c in keep if plain[c] is not None and frame[c].null_count() > groups[c].null_count()]
+    if odd:
+        frame = frame.with_columns(groups.select(convert(c, message.types.get(c)) for c in odd))
+    stated = {
+        k: pl.lit(v).cast(ENTITY_TYPES.get(k, pl.String))
+        for k, v in message.constants.items()
+        if k in ENTITY_TYPES or k == "host"
+    }
+    last = {k: pl.coalesce(k, v) if k in keep else v for k, v in stated.items()}
+    for c in dict.fromkeys((*keep, *stated)):
+        if ENTITY_TYPES.get(c, pl.String) == pl.String:
+            value = last.get(c, pl.col(c))
+            last[c] = pl.when(value.str.len_bytes() > 0).then(value)
+    return frame.with_columns(**last) if last else frame
