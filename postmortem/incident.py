@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -21,11 +22,13 @@ from postmortem.analysis.stored import store
 from postmortem.bundle import Limits, Plan, Problem, base_name, is_url, plan
 from postmortem.engine import WORKERS_FROM_BYTES, default_workers
 from postmortem.errors import NoRoomError
-from postmortem.redaction import Masks, find_names, redact, sweep
 from postmortem.tables.kept import Kept, keep, restore, see
 from postmortem.tables.parse import Where, parse
 from postmortem.tables.settle import DECODED, settle
 from postmortem.tables.store import connect, document, macros, source_views
+
+if TYPE_CHECKING:
+    from postmortem.redaction import Masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,8 @@ def _open(
         analysis = analyse(con, bundle_name(paths), options.price, options.asked)
         analysis = replace(analysis, findings=with_context(analysis.findings, todo.units, neighbours=options.context))
         if options.redact:
+            from postmortem.redaction import find_names, redact, sweep
+
             # A database of its own, and a folder of its own to spill into: bytes of what is masked must not stay in the file.
             (folder / "masked").mkdir()
             plain, con = con, connect(db_path, folder / "masked", options.memory_limit, threads)

@@ -79,10 +79,12 @@ def command(
             outputs.explicit(wanted, force)
     from postmortem.cli.writing import Written
     from postmortem.incident import bundle_name, open_incident
-    from postmortem.report import document, terminal
-    from postmortem.report.html import Brand, brand
 
-    company = Brand() if values.template is None else brand(values.template)
+    company = None
+    if values.template is not None:
+        from postmortem.report.html import brand
+
+        company = brand(values.template)
     options = values.options(context=form == "text" or html is not None or db is not None)
     with open_incident(bundle, options, with_file=db is not None, progress=progress(quiet)) as incident:
         analysis, is_readable = incident.analysis, incident.is_readable
@@ -91,16 +93,20 @@ def command(
             html = outputs.default(incident.masks.text(name) if incident.masks else name, ".html")
         with Written(incident.masks) as files:
             if html is not None:
-                from postmortem.report.html import render
+                from postmortem.report.html import NO_BRAND, render
 
-                files.page(html, render(analysis, incident.con, __version__, company))
+                files.page(html, render(analysis, incident.con, __version__, company or NO_BRAND))
             if markdown is not None:
                 from postmortem.report import markdown as twin
 
                 files.text(markdown, twin.render(analysis, __version__, incident.con))
             if form == "json":
+                from postmortem.report import document
+
                 shown = files.json(document.to_json(analysis, __version__))
             elif is_readable:
+                from postmortem.report import terminal
+
                 colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
                 width = shutil.get_terminal_size((100, 24)).columns
                 shown = files.shown(terminal.summary(analysis, colour=colour, width=width))

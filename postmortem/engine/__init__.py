@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, get_context
 from typing import Final, TypeVar
 
 Task = TypeVar("Task")
@@ -30,6 +28,10 @@ def run(function: Callable[[Task], Result], tasks: Sequence[Task], workers: int,
     if workers <= 1 or len(tasks) <= 1 or total_bytes < WORKERS_FROM_BYTES:
         yield from map(function, tasks)
         return
+    # Here, since a small bundle does without: they load sockets and pickling.
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import active_children, get_context
+
     before = set(active_children())
     # forkserver: a fork after polars has started its threads is not safe, spawn is slower.
     pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("forkserver"), initializer=_deaf)

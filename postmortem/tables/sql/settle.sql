@@ -1,6 +1,20 @@
--- From rows with printed times to rows with UTC times. Input: raw_rows (events and facts of the line pass and of
--- decoders), raw_files. Output: settled (raw_rows with host, boot, ts, ts_kind and the clock they come from), clock_key, fact_clock, host_zone, common_zone.
+-- From rows with printed times to rows with UTC times. Input: spooled_rows (the place of each row of the spool, and what tells its time), raw_files.
+-- Output: settled (each of them with host, boot, ts, ts_kind and the clock they come from), clock_key, fact_clock, host_zone, common_zone.
 -- Times are microseconds; a row's local time is stamp_us, its UTC time stamp_us minus the zone.
+
+-- name: decoded_lines
+-- In a file of several outputs a line may have gone through the line pass and through a section's decoder, which knows more of it.
+CREATE TEMP TABLE decoded_lines AS SELECT DISTINCT file, line, event FROM spooled_rows WHERE may_be_double AND definition < 0;
+
+-- name: raw_rows
+-- spooled_rows without what a decoder has read, too. `is_manager`: a fabric manager's; `is_starred`, `is_unsynced`: what a switch's clock says of itself;
+-- `takes_outer`: the collector's time holds; `is_unset`: a clock that was never set: the star of IOS at its first day, or a printed year before any
+-- of these machines was built.
+CREATE TEMP TABLE raw_rows AS
+SELECT *, (stamp_zone_s IS NULL AND stamp2_zone_s IS NOT NULL) OR (is_unset AND stamp2_us IS NOT NULL) AS takes_outer FROM (
+  SELECT * EXCLUDE (is_starred), coalesce((stamp_has_year AND year(make_timestamp(stamp_us)) < 2014) OR (NOT stamp_has_year AND is_starred AND dayofyear(make_timestamp(stamp_us)) = 61), false) AS is_unset
+  FROM spooled_rows s WHERE NOT may_be_double OR definition < 0 OR NOT EXISTS (FROM decoded_lines d WHERE d.file = s.file AND d.line = s.line AND d.event = s.event)
+);
 
 -- name: file_host
 -- One row per file: the host its lines without a host belong to: the name's or folder's hint, else the one host
@@ -15,11 +29,11 @@ LEFT JOIN (
 ) h ON h.file = f.file;
 
 -- name: file_class
--- One row per file: whose habits its stamps follow, by what most of its rows are. job: ranks, launcher, trainer (often a container, then in
+-- One row per file with rows: its number by name, and whose habits its stamps follow, by what most of its rows are. job: ranks, launcher, trainer (often a container, then in
 -- UTC); system: kernel, services and fabric managers of a machine; switch; scheduler.
 CREATE TEMP TABLE file_class AS
-SELECT file, arg_max(class, (n, class)) AS class FROM (
-  SELECT file, CASE WHEN contains(headers, '|opensm|') OR contains(headers, '|ufm|') THEN 'system' WHEN source IN ('trainer', 'torch', 'nccl', 'profiler') THEN 'job'
+SELECT file, row_number() OVER (ORDER BY file) AS file_number, arg_max(class, (n, class)) AS class FROM (
+  SELECT file, CASE WHEN is_manager THEN 'system' WHEN source IN ('trainer', 'torch', 'nccl', 'profiler') THEN 'job'
                     WHEN source IN ('switch', 'scheduler') THEN source ELSE 'system' END AS class, count(*) AS n
   FROM raw_rows GROUP BY ALL
 ) GROUP BY file;
@@ -28,39 +42,29 @@ SELECT file, arg_max(class, (n, class)) AS class FROM (
 -- One row per row with an uptime: the number of its boot within its file.
 CREATE TEMP TABLE boots AS
 WITH b AS (
-  SELECT file, line, "offset", sub, definition,
+  SELECT row_id, file,
     CASE WHEN event = 'host.boot' OR (uptime_s < 300 AND lag(uptime_s) OVER w > uptime_s + 100) THEN 1 ELSE 0 END AS begins,
     row_number() OVER w AS n
   FROM raw_rows WHERE uptime_s IS NOT NULL
   WINDOW w AS (PARTITION BY file ORDER BY line, "offset", sub, definition)
 )
-SELECT file, line, "offset", sub, definition, sum(CASE WHEN n = 1 THEN 0 ELSE begins END) OVER (PARTITION BY file ORDER BY n) AS boot FROM b;
+SELECT row_id, sum(CASE WHEN n = 1 THEN 0 ELSE begins END) OVER (PARTITION BY file ORDER BY n)::BIGINT AS boot FROM b;
 
 -- name: placed
 -- raw_rows with the host filled, the boot numbered within its file, and the clock that stamped the row: `clock_host`, the machine, or
 -- `file:` and the file's name where none is known (what a scheduler or a fabric manager says of a host is stamped by its own clock).
 CREATE TEMP TABLE placed AS
-WITH hosted AS (
-  SELECT r.* REPLACE (
-    coalesce(r.host, CASE WHEN r.source IN ('kernel', 'host', 'nccl', 'torch', 'trainer') OR (r.source = 'switch' AND NOT contains(r.headers, '|opensm|') AND NOT starts_with(r.event, 'sm.') AND r.guid IS NULL) THEN h.host END) AS host,
-    CASE WHEN r.takes_outer THEN r.stamp2_us WHEN r.is_unset THEN NULL ELSE r.stamp_us END AS stamp_us,
-    CASE WHEN r.takes_outer THEN coalesce(r.stamp2_zone_s IS NOT NULL, false) OR year(make_timestamp(r.stamp2_us)) <> 1972 ELSE r.stamp_has_year END AS stamp_has_year,
-    CASE WHEN r.takes_outer THEN r.stamp2_zone_s ELSE r.stamp_zone_s END AS stamp_zone_s
-  ), CASE WHEN NOT r.is_unset THEN r.stamp_us END AS own_us, r.stamp_zone_s AS own_zone_s,
-  CASE WHEN r.source = 'scheduler' OR contains(r.headers, '|opensm|') OR contains(r.headers, '|ufm|') OR (r.source = 'switch' AND r.guid IS NOT NULL)
+SELECT r.row_id, r.nth, k.file_number, r.file, r.line, r."offset", r.sub, r.definition, r.event, r.source, r.is_fact, r.from_neighbour, r.is_unsynced, r.uptime_s, r.value, r.stamp_res_us, r.stamp2_us, r.stamp2_zone_s, n.boot,
+  coalesce(r.host, CASE WHEN r.source IN ('kernel', 'host', 'nccl', 'torch', 'trainer') OR (r.source = 'switch' AND NOT r.is_manager AND NOT starts_with(r.event, 'sm.') AND NOT r.has_guid) THEN h.host END) AS host,
+  CASE WHEN r.takes_outer THEN r.stamp2_us WHEN r.is_unset THEN NULL ELSE r.stamp_us END AS stamp_us,
+  CASE WHEN r.takes_outer THEN coalesce(r.stamp2_zone_s IS NOT NULL, false) OR year(make_timestamp(r.stamp2_us)) <> 1972 ELSE r.stamp_has_year END AS stamp_has_year,
+  CASE WHEN r.takes_outer THEN r.stamp2_zone_s ELSE r.stamp_zone_s END AS stamp_zone_s,
+  CASE WHEN NOT r.is_unset THEN r.stamp_us END AS own_us, r.stamp_zone_s AS own_zone_s,
+  CASE WHEN r.source = 'scheduler' OR r.is_manager OR (r.source = 'switch' AND r.has_guid)
        THEN coalesce(h.host, 'file:' || r.file) ELSE coalesce(r.host, h.host, 'file:' || r.file) END AS clock_host,
-  CASE WHEN k.class = 'job' OR r.source NOT IN ('switch', 'kernel') OR contains(r.headers, '|opensm|') OR contains(r.headers, '|ufm|') THEN k.class
+  CASE WHEN k.class = 'job' OR r.source NOT IN ('switch', 'kernel') OR r.is_manager THEN k.class
        WHEN r.source = 'switch' THEN 'switch' ELSE 'system' END AS class
-  FROM (
-    SELECT *, (stamp_zone_s IS NULL AND stamp2_zone_s IS NOT NULL) OR (is_unset AND stamp2_us IS NOT NULL) AS takes_outer FROM (
-      -- A clock that was never set: the star of IOS at its first day, or a printed year before any of these machines was built.
-      SELECT *, coalesce((stamp_has_year AND year(make_timestamp(stamp_us)) < 2014) OR (NOT stamp_has_year AND is_starred AND dayofyear(make_timestamp(stamp_us)) = 61), false) AS is_unset
-      FROM (SELECT *, source IN ('switch', 'host') AND regexp_matches(coalesce(text, ''), '(?:^|[ :>])\*(?:[0-9]{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]{1,2} ') AS is_starred,
-              source IN ('switch', 'host') AND regexp_matches(coalesce(text, ''), '(?:^|[ :>])[.*](?:[0-9]{4} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]{1,2} ') AS is_unsynced FROM raw_rows))) r
-  LEFT JOIN file_host h ON h.file = r.file LEFT JOIN file_class k ON k.file = r.file
-)
-SELECT h.* REPLACE (n.boot::BIGINT AS boot) FROM hosted h
-LEFT JOIN boots n ON n.file = h.file AND n.line = h.line AND n."offset" = h."offset" AND n.sub = h.sub AND n.definition = h.definition;
+FROM raw_rows r LEFT JOIN file_host h ON h.file = r.file LEFT JOIN file_class k ON k.file = r.file LEFT JOIN boots n ON n.row_id = r.row_id;
 
 -- name: zone_shown
 -- One row per line that tells the zone of the clock it was stamped by, seconds east of UTC: an offset printed by the clock itself
@@ -226,12 +230,3 @@ WHERE s.is_fact AND s.ts IS NOT NULL GROUP BY s.file, s.line, s."offset";
 CREATE TEMP TABLE file_rank AS
 SELECT f.file, f.rank, h.host FROM raw_files f JOIN file_host h USING (file)
 WHERE f.rank IS NOT NULL AND EXISTS (FROM settled s WHERE s.file = f.file AND s.source IN ('torch', 'nccl', 'trainer'));
-
--- name: hca_names
--- NCCL's queue-pair lines name the HCA by its index in the list that the same process printed at its start.
-CREATE TEMP TABLE hca_names AS
-SELECT q.file, q.line, q."offset", arg_max(d.dev, (d.file = q.file AND d.line < q.line, d.line)) AS dev
-FROM settled q LEFT JOIN settled d
-  ON d.event = 'nccl.ib_device' AND d.dev IS NOT NULL AND d.sub = try_cast(q.dev AS BIGINT) AND d.host = q.host AND d.pid = q.pid AND contains(d.message, 'Using [')
- AND d.file = q.file
-WHERE q.event = 'nccl.qp' AND regexp_full_match(q.dev, '[0-9]+') GROUP BY q.file, q.line, q."offset";
