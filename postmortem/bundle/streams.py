@@ -46,6 +46,12 @@ class FileSource:
         self._meter.read_bytes += len(data)
         return data
 
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the begin of `buffer`; the number of bytes, 0 at the end."""
+        count = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        self._meter.read_bytes += count
+        return int(count)
+
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._file.seek(offset, whence)
 
@@ -122,9 +128,17 @@ class MemberStream(io.RawIOBase):
         self._check_open()
         view = memoryview(buffer).cast("B")
         filled = 0
-        while filled < len(view) and (data := self._next(len(view) - filled)):
-            view[filled : filled + len(data)] = data
-            filled += len(data)
+        while filled < len(view):
+            if not self._ahead and isinstance(self._source, FileSource):
+                # Straight to where it belongs: large files are most of a bundle.
+                count = self._pull_into(self._source, view[filled:])
+            else:
+                data = self._next(len(view) - filled)
+                count = len(data)
+                view[filled : filled + count] = data
+            if not count:
+                break
+            filled += count
         return filled
 
     def skip(self) -> None:
@@ -139,6 +153,18 @@ class MemberStream(io.RawIOBase):
             data = self._pull(count)
         self._position += len(data)
         return data
+
+    def _pull_into(self, source: FileSource, view: memoryview) -> int:
+        if self._ended:
+            return 0
+        try:
+            count = source.readinto(view)
+        except READ_ERRORS as error:
+            self._notes.append(describe(error))
+            count = 0
+        self._ended = not count
+        self._position += count
+        return count
 
     def _pull(self, count: int) -> bytes:
         if self._ended:

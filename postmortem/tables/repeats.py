@@ -378,7 +378,8 @@ def _frame(places: dict[str, Ints], is_wanted: npt.NDArray[np.bool_], base: int)
     """The places of wanted templates in the columns of REPEAT_SCHEMA."""
     if not is_wanted.all():
         mask = is_wanted[places["template"]]
-        places = {name: values[mask] for name, values in places.items()}
+        if not mask.all():
+            places = {name: values[mask] for name, values in places.items()}
     columns = {**places, "template": places["template"] + base}
     frame = pl.DataFrame(columns)
     return frame.select(pl.col(n) if n in columns else pl.lit(None, dtype=t).alias(n) for n, t in REPEAT_SCHEMA.items())
