@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from postmortem.lines.guards import needed
 
 MANY: Final = 4000
 """Texts from which on finding the matches first is cheaper than capturing in all of them, unless most match."""
@@ -27,11 +30,11 @@ def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.D
     """
     index: npt.NDArray[np.intp] | None = None
     if texts.len() > MANY and not _matches_most(texts, pattern):
-        index = texts.str.contains(pattern).arg_true().to_numpy().astype(np.intp)
+        index = _matches(texts, pattern)
         if not len(index):
             return NOWHERE, pl.DataFrame()
         texts = texts[index]
-    groups = texts.str.extract_groups(f"(?P<{WHOLE}>{pattern})").struct.unnest()
+    groups = texts.to_frame("t").select(_groups(pattern)).unnest("t")
     missing = groups[WHOLE].null_count()
     if missing == groups.height:
         return NOWHERE, pl.DataFrame()
@@ -40,6 +43,23 @@ def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.D
     hit = groups[WHOLE].is_not_null()
     where = hit.arg_true().to_numpy().astype(np.intp)
     return where if index is None else index[where], groups.filter(hit)
+
+
+@lru_cache(maxsize=4096)
+def _groups(pattern: str) -> pl.Expr:
+    """Made once, since polars compiles a pattern already to know the names of its groups."""
+    return pl.col("t").str.extract_groups(f"(?P<{WHOLE}>{pattern})")
+
+
+def _matches(texts: pl.Series, pattern: str) -> npt.NDArray[np.intp]:
+    """Positions of the texts that match."""
+    is_found = pl.col("t").str.contains(pattern)
+    literal = needed(pattern)
+    if literal is None:
+        return texts.to_frame("t").select(is_found.arg_true()).to_series().to_numpy().astype(np.intp)
+    # Looking for a text takes a tenth of the time that a pattern takes.
+    held = texts.to_frame("t").with_row_index("row").filter(pl.col("t").str.contains(literal, literal=True))
+    return held.filter(is_found)["row"].to_numpy().astype(np.intp)
 
 
 def _matches_most(texts: pl.Series, pattern: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from postmortem.lines.blocks import Block
@@ -31,32 +32,43 @@ def inherit(rows: pl.DataFrame, given: pl.DataFrame | None) -> pl.DataFrame:
     The stamp is that of the nearest line above in the same file that has one; nothing is taken from
     below, since a file's first stamp may be hours after its first line.
     """
-    own = rows.filter(pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()).select(
-        "file", "line", *STAMPS
-    )
-    sources = [own]
-    if given is not None and given.height:
-        headers = peel(given["text"]).select(*STAMPS)
-        dated = given.select("file", "line").hstack(headers)
-        sources.append(dated.filter(pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()))
-    has_own = pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()
-    if rows.filter(~has_own).is_empty():
+    dated = _dated(rows)
+    if dated.all():
         return rows.with_columns(from_neighbour=pl.lit(False))
-    pool = (
-        pl.concat(sources, how="vertical_relaxed")
-        .unique(["file", "line"], keep="first", maintain_order=True)
-        .sort("line")
-    )
-    bare = rows.with_row_index("_i").filter(~has_own).sort("line")
-    found = (
-        bare.select("_i", "file", "line")
-        .join_asof(pool, on="line", by="file", strategy="backward", check_sortedness=False)
-        .drop("file", "line")
-    )
-    merged = rows.with_row_index("_i").join(found, on="_i", how="left", suffix="_n", maintain_order="left")
-    took = ~has_own & (pl.col("stamp_us_n").is_not_null() | pl.col("uptime_s_n").is_not_null())
-    filled = merged.with_columns(
-        *(pl.when(took).then(pl.col(f"{n}_n")).otherwise(pl.col(n)).alias(n) for n in STAMPS),
-        from_neighbour=took.fill_null(False),
-    )
-    return filled.select(*rows.columns, "from_neighbour")
+    own, bare = np.flatnonzero(dated), np.flatnonzero(~dated)
+    names = ["file", "line", *STAMPS]
+    every = rows.select(names)
+    # Where a row and a given line are the same, the row comes first.
+    if given is not None and given.height:
+        lent = given.select("file", "line").hstack(peel(given["text"]).select(STAMPS))
+        every = pl.concat([every, lent.filter(pl.Series(_dated(lent)))], how="vertical_relaxed")
+        own = np.concatenate((own, np.arange(rows.height, every.height)))
+    keys = _places(every)
+    order = own[np.argsort(keys[own], kind="stable")]
+    timed = keys[order]
+    is_first = np.diff(timed, prepend=-1) > 0
+    order, timed = order[is_first], timed[is_first]
+    above = np.searchsorted(timed, keys[bare], side="right") - 1
+    is_same_file = (above >= 0) & (timed[above] >> _LINE_BITS == keys[bare] >> _LINE_BITS) if len(timed) else above > 0
+    source = np.arange(rows.height)
+    source[bare[is_same_file]] = order[above[is_same_file]]
+    took = source != np.arange(rows.height)
+    return rows.with_columns(*every.select(STAMPS)[source].get_columns(), pl.Series("from_neighbour", took))
+
+
+_LINE_BITS: Final = 40
+"""More lines than any file has."""
+
+
+def _dated(rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which rows have a time of their own."""
+    return rows.select(pl.col("stamp_us").is_not_null() | pl.col("uptime_s").is_not_null()).to_series().to_numpy()
+
+
+def _places(rows: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """One number for file and line, in which lines of a file ascend."""
+    runs = rows["file"].rle().struct.unnest()
+    numbers: dict[str, int] = {}
+    file = np.array([numbers.setdefault(name, len(numbers)) for name in runs["value"]], dtype=np.int64)
+    places: npt.NDArray[np.int64] = (np.repeat(file, runs["len"].to_numpy()) << _LINE_BITS) + rows["line"].to_numpy()
+    return places

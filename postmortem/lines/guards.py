@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
@@ -28,6 +29,10 @@ _HIGH: Final = frozenset(range(128, 256))
 
 _LONGEST: Final = 4
 """Bytes of such a character in UTF-8, at most; two at least."""
+
+_CLASS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_RUST: Final = re.compile(r"\\[<>]|\\[bB]\{|&&|--|~~")
+"""What means something else in Rust: begins and ends of words, sets made of sets."""
 
 _CATEGORIES: Final = {
     sre.CATEGORY_DIGIT: re.compile(r"\d"),
@@ -60,13 +65,8 @@ OPEN: Final = Guard((bytes([1]) * 256,) * DEPTH, ())
 
 def guard(pattern: str) -> Guard:
     """The guard of an anchored pattern (`^…`); `OPEN` for one that is not anchored or can't be read."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = parser.parse(re.sub(r"\\x\{[0-9A-Fa-f]+\}", "\u00ff", pattern).replace(r"\z", r"\Z"))
-    except (re.error, RecursionError, OverflowError):
-        return OPEN
-    if tree.state.flags & re.IGNORECASE or not pattern.startswith("^"):
+    tree = _parsed(pattern) if pattern.startswith("^") else None
+    if tree is None:
         return OPEN
     begin = _Begin()
     ends = begin.sequence(list(tree), frozenset({0}))
@@ -76,8 +76,33 @@ def guard(pattern: str) -> Guard:
         bytes(byte in allowed or (byte == 0 and k > 0) for byte in range(256))
         for k, allowed in enumerate(begin.allowed)
     ]
-    literals = sorted({t for t in _literals(list(tree)) if t.isascii()}, key=lambda t: (-len(t), t))
-    return Guard(tuple(starts), tuple(literals[:MOST]))
+    return Guard(tuple(starts), tuple(_longest(tree)[:MOST]))
+
+
+@lru_cache(maxsize=4096)
+def needed(pattern: str) -> str | None:
+    """The longest text that all matches of a pattern hold; None when none is known."""
+    tree = _parsed(pattern)
+    found = _longest(tree) if tree else []
+    return found[0] if found and len(found[0]) >= LEAST else None
+
+
+def _longest(tree: Any) -> list[str]:
+    return sorted({t for t in _literals(list(tree)) if t.isascii()}, key=lambda t: (-len(t), t))
+
+
+def _parsed(pattern: str) -> Any:
+    """The pattern as Python reads it; None where that would be something else than what Rust reads, or where case makes no difference."""
+    classes = (re.sub(r"\\.", "", found[0])[1:] for found in _CLASS.finditer(pattern) if found[0].startswith("["))
+    if _RUST.search(pattern) or any("[" in text for text in classes):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = parser.parse(re.sub(r"\\x\{[0-9A-Fa-f]+\}", "\u00ff", pattern).replace(r"\z", r"\Z"))
+    except (re.error, RecursionError, OverflowError):
+        return None
+    return None if tree.state.flags & (re.IGNORECASE | re.VERBOSE) else tree
 
 
 class _Begin:

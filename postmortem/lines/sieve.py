@@ -47,7 +47,7 @@ class Sieve:
         self._some = (
             np.bitwise_or.reduce(self._bits, axis=0) if len(words) else np.zeros(flags.shape[2], dtype=np.uint8)
         )
-        self._masks: dict[str, npt.NDArray[np.bool_]] = {}
+        self._masks = _held(texts) if texts.len() <= MANY else {}
         self._runs: dict[int, _Run] = {}
         self._usual: set[int] = set()
         self.left = np.ones(texts.len(), dtype=bool)
@@ -106,12 +106,27 @@ class Sieve:
         return self._masks[literal][index]
 
 
+def _held(texts: pl.Series) -> dict[str, npt.NDArray[np.bool_]]:
+    """Which of a few texts hold each of the literals of all guards."""
+    literals = guards_of_headers().every
+    held = texts.to_frame("t").select(pl.col("t").str.extract_many(literals, overlapping=True))
+    parts = held.select(size=pl.col("t").list.len().fill_null(0))
+    found = held.select(
+        pl.col("t").explode(empty_as_null=False, keep_nulls=False).cast(pl.Enum(literals)).to_physical()
+    ).to_series()
+    masks = np.zeros((len(literals), texts.len()), dtype=bool)
+    masks[found.to_numpy(), np.repeat(np.arange(texts.len()), parts["size"].to_numpy())] = True
+    return dict(zip(literals, masks, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class _Guards:
     """The guards of HEADERS: for each place and byte the ones that allow it (a bit each, eight guards a byte), and the texts of each."""
 
     flags: npt.NDArray[np.uint8]
     literals: tuple[tuple[str, ...], ...]
+    every: list[str]
+    """Each of these texts once."""
 
 
 @lru_cache(maxsize=1)
@@ -128,4 +143,4 @@ def guards_of_headers() -> _Guards:
     code = Path(guards.__file__).read_bytes()
     packed, literals = prepared("guards", b"\0".join((code, *(p.encode() for p in patterns))), make)
     flags = np.frombuffer(bytes.fromhex(packed), dtype=np.uint8).reshape(DEPTH, 256, -1)
-    return _Guards(flags, tuple(map(tuple, literals)))
+    return _Guards(flags, tuple(map(tuple, literals)), sorted({text for texts in literals for text in texts}))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
 import pytest
 
-from postmortem.lines.guards import DEPTH, OPEN, guard
+from postmortem.catalogue.matcher import Matcher
+from postmortem.lines.guards import DEPTH, OPEN, guard, needed
 from postmortem.lines.headers import HEADERS
 
 
@@ -58,3 +60,34 @@ def test_what_all_branches_hold_is_demanded() -> None:
 
 def test_every_header_has_its_guard() -> None:
     assert sum(guard(h.pattern) == OPEN for h in HEADERS) < len(HEADERS) // 10
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"abc\<def",
+        r"\babc\b{start}d",
+        r"[a[^b]]cdef]",
+        r"[a-z&&[^b]]cdef",
+        "(?i)abcdef",
+        "(?x)abc def",
+        r"(?:abc|def)",
+        "a.*b",
+    ],
+)
+def test_nothing_is_needed_where_it_is_not_sure(pattern: str) -> None:
+    assert needed(pattern) is None
+
+
+def test_what_is_needed_is_in_all_that_the_catalogue_takes(matcher: Matcher) -> None:
+    known = 0
+    lines = {m.id: [line for s in m.samples for line in s.line.splitlines()] for m in matcher.messages}
+    for message in matcher.messages:
+        texts = pl.Series("t", lines[message.id], dtype=pl.String)
+        for pattern in message.patterns:
+            literal = needed(pattern)
+            known += literal is not None
+            # A sample's whole line: patterns that begin with `^` are tried at every place.
+            taken = texts.filter(texts.str.contains(pattern.removeprefix("^")))
+            assert literal is None or taken.str.contains(literal, literal=True).all(), pattern
+    assert known > sum(len(m.patterns) for m in matcher.messages) * 0.8
