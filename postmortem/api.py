@@ -35,6 +35,7 @@ from postmortem.incident import Options, asked
 from postmortem.incident import open_incident as analyse_bundle
 from postmortem.redaction import check_database
 from postmortem.tables.store import attached, is_database
+from postmortem.tables.switch_names import switch_names as rules
 from postmortem.zone import seconds_east
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def analyze(
     scheduler: str | None = None,
     spool: str | None = None,
     zone: str | None = None,
+    switch_names: Mapping[str, str] | None = None,
     gpu_hour_price: float | None = None,
     mtbf_hours: float | None = None,
     energy: bool = False,
@@ -69,7 +71,8 @@ def analyze(
 
     `parsers`: folders of your own definitions. `workers`: processes that parse, one per processor by default (a bundle below some 50 MB is
     parsed in this one). `scheduler`: address of a Dask cluster that parses, `spool`: a folder or URL that its workers see. `zone`: offset
-    from UTC of clocks that no line tells it of, such as `+08:00`. `mtbf_hours`: mean time
+    from UTC of clocks that no line tells it of, such as `+08:00`. `switch_names`: for a
+    printed name, or a pattern (Rust's dialect) of printed names as a whole, the name that a switch goes by. `mtbf_hours`: mean time
     between failures, for the advice on checkpoints; `energy`: state it, too, from readings or from `gpu_watts` (watts of a busy GPU, which asks for
     it) times `pue`. `redact`: names of hosts, users, addresses, paths and secrets are masked in all that the incident gives. `limits`: bounds on
     unpacking, such as `{"size": "500G", "depth": 8}`. `memory_limit` is that of the SQL part, such as `500MB`. `progress` is called with (bytes
@@ -105,6 +108,7 @@ def analyze(
         spool=spool,
         limits=raised(Limits(), [f"{name}={value}" for name, value in (limits or {}).items()]),
         zone_s=None if zone is None else seconds_east(zone),
+        switch_names=rules(switch_names or {}),
         redact=redact,
     )
     folder = Path(tempfile.mkdtemp(prefix="postmortem-"))

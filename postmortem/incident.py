@@ -26,6 +26,7 @@ from postmortem.tables.kept import Kept, keep, restore, see
 from postmortem.tables.parse import Where, parse
 from postmortem.tables.settle import DECODED, settle
 from postmortem.tables.store import connect, document, macros, source_views
+from postmortem.tables.switch_names import SwitchName
 
 if TYPE_CHECKING:
     from postmortem.redaction import Masks
@@ -51,6 +52,8 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     zone_s: int | None = None
     """Zone of clocks that no line tells it of, seconds east of UTC."""
+    switch_names: tuple[SwitchName, ...] = ()
+    """Names that switches go by, for those that logs print."""
     redact: bool = False
     """Mask hosts, addresses, users, paths, mails and tokens in the answer and in all tables."""
 
@@ -192,7 +195,7 @@ def _open(
     con = connect(None if options.redact else tables, folder, options.memory_limit, threads)
     masks = None
     try:
-        settle(con, spool, problems, whole=with_file, zone_s=options.zone_s)
+        settle(con, spool, problems, whole=with_file, zone_s=options.zone_s, switch_names=options.switch_names)
         analysis = analyse(con, bundle_name(paths), options.price, options.asked)
         analysis = replace(analysis, findings=with_context(analysis.findings, todo.units, neighbours=options.context))
         if options.redact:

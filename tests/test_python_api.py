@@ -201,6 +201,7 @@ def test_the_options_of_the_command_line(log: Path, tmp_path: Path) -> None:
     [
         {"gpu_hour_price": -1}, {"gpu_hour_price": float("nan")}, {"mtbf_hours": 0}, {"gpu_watts": 0}, {"pue": 0.9}, {"workers": 0},
         {"zone": "CST"}, {"zone": "+08:07"}, {"zone": "+15:00"}, {"limits": {"sizes": 1}}, {"limits": {"depth": "many"}},
+        {"switch_names": {"(leaf": "x"}}, {"switch_names": {"leaf": "$1"}},
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_sentence(log: Path, options: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import click
 from postmortem.cli.examples import examples
 from postmortem.cli.forms import text_or_json
 from postmortem.cli.settings import BY_KEY, VARIABLE, config_of, settings, user_file
+from postmortem.tables.switch_names import SwitchName
 
 
 @click.command(
@@ -50,6 +51,8 @@ def command(ctx: click.Context, /, form: str, example: bool, **values: object) -
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, SwitchName):
+        return {"pattern": value.pattern, "name": value.name}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return str(value) if isinstance(value, Path) else value
@@ -70,6 +73,7 @@ _SHOWN = {
     "scheduler": '"tcp://head:8786"',
     "spool": '"/scratch/spool"',
     "zone": '"+08:00"',
+    "switch-names": """{ '(leaf-[0-9]+)\\.dc1\\.example' = "$1", '0xb8599f0300aa0001' = "spine-2" }""",
     "gpu-hour-price": "2.5",
     "mtbf-hours": "48",
     "energy": "true",

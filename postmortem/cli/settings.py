@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 
 from postmortem.errors import UsageError
+from postmortem.tables.switch_names import SwitchName, switch_name
 from postmortem.zone import seconds_east
 
 if TYPE_CHECKING:
@@ -91,8 +92,9 @@ class Setting(click.Option):
 
 if TYPE_CHECKING:
     _Type = click.ParamType[str]
+    _Rule = click.ParamType[SwitchName]
 else:
-    _Type = click.ParamType  # takes no parameter in older versions
+    _Type = _Rule = click.ParamType  # takes no parameter in older versions
 
 
 class Zone(_Type):
@@ -106,6 +108,24 @@ class Zone(_Type):
         except UsageError as error:
             self.fail(str(error), param, ctx)
         return value
+
+
+class SwitchNames(_Rule):
+    """`PATTERN=NAME`, or the two of a TOML table; in the environment one a line."""
+
+    name = "switch name"
+    envvar_list_splitter = "\n"
+
+    def convert(
+        self, value: str | tuple[str, str] | SwitchName, param: click.Parameter | None, ctx: click.Context | None
+    ) -> SwitchName:
+        if isinstance(value, SwitchName):
+            return value
+        pattern, _, known = value.rpartition("=") if isinstance(value, str) else (value[0], "", value[1])
+        try:
+            return switch_name(pattern.strip(), known.strip())
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 _PATH: Final = click.Path(path_type=Path)
@@ -132,6 +152,12 @@ _OPTIONS: Final[Mapping[str, dict[str, Any]]] = {
     "--zone": {
         "type": Zone(),
         "help": "Zone of clocks that no line tells it of: an offset such as +08:00; default: UTC.",
+    },
+    "--switch-names": {
+        "multiple": True,
+        "type": SwitchNames(),
+        "metavar": "PATTERN=NAME",
+        "help": "Name that a switch goes by, for a printed name or a pattern of such names; may be given again.",
     },
     "--gpu-hour-price": {
         "type": click.FloatRange(min=0),
@@ -185,6 +211,7 @@ class Values:
     cache: bool
     cache_folder: Path | None
     zone: str | None
+    switch_names: tuple[SwitchName, ...]
     gpu_hour_price: float | None
     mtbf_hours: float | None
     energy: bool
@@ -209,6 +236,7 @@ class Values:
             context=context,
             limits=raised(Limits(), self.limit),
             zone_s=None if self.zone is None else seconds_east(self.zone),
+            switch_names=self.switch_names,
             redact=self.redact,
         )
 
@@ -313,10 +341,14 @@ def _checked(key: str, value: object, path: Path, line: int) -> Any:
         near = difflib.get_close_matches(key.replace("_", "-"), BY_KEY, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BY_KEY)}"
         raise UsageError(f"{path}:{line}: there is no key {key}: {hint}")
-    many = value if isinstance(value, list) and setting.multiple else [value]
     wanted, word = _wanted(setting)
+    many = value if isinstance(value, list) and setting.multiple else [value]
+    if isinstance(setting.type, SwitchNames):
+        many = list(value.values()) if isinstance(value, dict) else [None]
     if any(isinstance(one, bool) != (wanted is bool) or not isinstance(one, wanted) for one in many):
         raise UsageError(f"{path}:{line}: {key} must be {word}, not {value!r}")
+    if isinstance(value, dict):
+        many = list(value.items())
     if isinstance(setting.type, click.Path):
         many = [path.parent / Path(str(one)).expanduser() for one in many]
     given = many if setting.multiple else many[0]
@@ -328,6 +360,8 @@ def _wanted(setting: Setting) -> tuple[type | tuple[type, ...], str]:
     """The Python type that TOML must give, and its name in words."""
     if setting.is_flag:
         return bool, "true or false"
+    if isinstance(setting.type, SwitchNames):
+        return str, "a table of names"
     if isinstance(setting.type, click.types.IntParamType):
         return int, "a whole number"
     if isinstance(setting.type, click.types.FloatParamType):

@@ -27,6 +27,7 @@ _HOSTS: Final = """
     UNION SELECT host, false FROM facts UNION SELECT host, false FROM files UNION SELECT host, false FROM ranks UNION SELECT node, false FROM ranks
     UNION SELECT host, false FROM gpus UNION SELECT host, false FROM nics UNION SELECT host, false FROM addresses UNION SELECT host, false FROM clocks
     UNION SELECT switch, true FROM ports UNION SELECT host, false FROM ports UNION SELECT host, false FROM counters UNION SELECT host, false FROM listed_nodes
+    UNION SELECT a, true FROM joins WHERE kind = 'switch-name'
 """
 _SERIALS: Final = "SELECT gpu_uuid FROM gpus UNION SELECT gpu_uuid FROM events UNION SELECT gpu_uuid FROM facts UNION SELECT serial FROM gpus"
 _HARDWARE: Final = (

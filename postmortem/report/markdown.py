@@ -14,6 +14,7 @@ import duckdb
 from postmortem.analysis.model import Analysis, Evidence, Finding, Loss, Span
 from postmortem.report.figures import agrees, clock, duration, money, plural, significant, size, stamp
 from postmortem.report.markdown_text import code, fence, prose, table
+from postmortem.report.queries import switch_names
 from postmortem.report.view_hops import chain, network_sentence, reach_sentence
 from postmortem.report.words import bin_title, cause_title, headline, unsaid
 
@@ -37,7 +38,7 @@ def render(analysis: Analysis, version: str, con: duckdb.DuckDBPyConnection | No
         ("Timeline", _timeline(analysis)),
         ("What to do", _actions(analysis)),
         ("Lessons", iter([_open("what went well, what went badly, where we were lucky.")])),
-        ("What the logs cover", _coverage(analysis)),
+        ("What the logs cover", _coverage(analysis, con)),
     ):
         blocks += [f"## {title}", *part]
     return "\n\n".join(blocks) + "\n"
@@ -279,7 +280,7 @@ def _actions(analysis: Analysis) -> Iterator[str]:
     yield _open("owner and date of each; what prevents it next time.")
 
 
-def _coverage(analysis: Analysis) -> Iterator[str]:
+def _coverage(analysis: Analysis, con: duckdb.DuckDBPyConnection | None) -> Iterator[str]:
     coverage = analysis.coverage
     lines = [
         f"- {plural(coverage.files, 'file')}, {size(coverage.bytes)}, {plural(coverage.lines, 'line')}, "
@@ -289,6 +290,10 @@ def _coverage(analysis: Analysis) -> Iterator[str]:
         lines.append(f"- missing: {prose(', '.join(coverage.missing_sources), 400)}")
     if coverage.odd:
         lines.append(f"- {plural(len(coverage.odd), 'odd place')} (damaged, too long or no text)")
+    given = switch_names(con, OTHERS + 1) if con is not None else []
+    if given:
+        named = ", ".join(f"{code(printed, 120)} is {code(name, 120)}" for printed, name, _, _ in given[:OTHERS])
+        lines.append(f"- switches go by names that were given: {named}{' …' if len(given) > OTHERS else ''}")
     lines += [f"- {prose(note, 400)}" for note in _notes(analysis.loss)]
     yield "\n".join(lines)
 

@@ -167,3 +167,10 @@ def rank_ends(con: duckdb.DuckDBPyConnection, since: datetime | None) -> list[tu
 def settings(con: duckdb.DuckDBPyConnection, rows: int) -> list[tuple[str, str, int, str, int]]:
     """(name, value, hosts that print it, file, line) of the job's settings, at most `rows`."""
     return [(name, value, hosts, file, line) for name, value, _, hosts, file, line in _rows(con, "settings", rows=rows)]
+
+
+def switch_names(con: duckdb.DuckDBPyConnection, rows: int) -> list[tuple[str, str, str, int]]:
+    """(printed name, name given for it, file, line) of the switches that go by a given name, at most `rows`."""
+    return con.execute(
+        "SELECT a, b, file, line FROM joins WHERE kind = 'switch-name' ORDER BY b, a LIMIT ?", [rows]
+    ).fetchall()

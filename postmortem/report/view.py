@@ -34,7 +34,7 @@ from postmortem.report.view_rows import (
     survived_table,
     words,
 )
-from postmortem.report.view_settings import glossary, settings_table
+from postmortem.report.view_settings import glossary, settings_table, switch_names_table
 from postmortem.report.view_slow import SlowView, slow_view
 from postmortem.report.words import cause_title, headline
 
@@ -98,6 +98,7 @@ class Page:
     coverage: TextTable
     odd: TextTable
     settings: TextTable
+    switch_names: TextTable
     glossary: tuple[tuple[str, str], ...]
     totals: str
     next_steps: tuple[str, ...]
@@ -144,6 +145,7 @@ def build(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str) -> P
         coverage=coverage_table(queries.file_coverage(con, FILES), totals.files),
         odd=_odd(analysis, con, totals.odd),
         settings=settings_table(con),
+        switch_names=switch_names_table(con),
         glossary=glossary(" ".join(text[:SAID_LIMIT] for text in islice(_said(analysis), SAID_TEXTS))),
         totals=_totals(analysis),
         next_steps=distinct(finding.next_steps for finding in advisers),

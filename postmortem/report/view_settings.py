@@ -9,7 +9,7 @@ from functools import cache
 import duckdb
 
 from postmortem.report.figures import plural
-from postmortem.report.queries import settings
+from postmortem.report.queries import settings, switch_names
 from postmortem.report.view_rows import TextTable, words
 from postmortem.resources import data_folder
 
@@ -26,6 +26,19 @@ def settings_table(con: duckdb.DuckDBPyConnection) -> TextTable:
     heads = ("setting", "value", "printed by", "first line")
     return TextTable(
         "What the job's own lines say of how it was set up", heads, frozenset(), rows, max(0, len(found) - ROWS)
+    )
+
+
+def switch_names_table(con: duckdb.DuckDBPyConnection) -> TextTable:
+    """Switches that go by a name that the user gave, and the names that lines print for them."""
+    found = switch_names(con, ROWS + 1)
+    rows = tuple(
+        (words(printed, 200), words(name, 200), words(f"{file}:{line}", 300))
+        for printed, name, file, line in found[:ROWS]
+    )
+    heads = ("printed", "shown here as", "first line")
+    return TextTable(
+        "Switches under names that were given for them", heads, frozenset(), rows, max(0, len(found) - ROWS)
     )
 
 

@@ -15,9 +15,11 @@ from postmortem.catalogue.matcher import ROW_SCHEMA
 from postmortem.lines.types import POLARS_TYPES
 from postmortem.schema import ENTITY, TABLE_BY_NAME
 from postmortem.tables.ingest import FILE_SCHEMA, ODD_SCHEMA
+from postmortem.tables.known_switches import find_switches, rename_decoded
 from postmortem.tables.repeats import NUMBERS
 from postmortem.tables.statements import parsed
 from postmortem.tables.store import create_tables, fill_from_spool
+from postmortem.tables.switch_names import SwitchName
 
 DECODED: Final = (
     "collectives",
@@ -140,11 +142,13 @@ def settle(
     *,
     whole: bool = True,
     zone_s: int | None = None,
+    switch_names: Sequence[SwitchName] = (),
 ) -> None:
     """Create all public tables in `con` and fill those that parsing alone can fill.
 
     Without `whole` the table `events` has of lines that come back thousands of times only the first and the last
     (`postmortem.tables.repeats`); `coverage` counts all. `zone_s`: seconds east of UTC of clocks whose zone no line tells, UTC where it is None.
+    `switch_names`: rules for the names that switches go by; the temporary table `switch_names` says which ones were used.
     """
     con.execute(f"SET VARIABLE given_zone_s = {'NULL' if zone_s is None else int(zone_s)}::INTEGER")
     create_tables(con)
@@ -157,6 +161,7 @@ def settle(
         SELECT file, any_value(kind) AS kind, sum(bytes)::BIGINT AS bytes, any_value(host) AS host, any_value(host_basis) AS host_basis,
                string_agg(DISTINCT note, '; ') AS note, any_value(rank) AS rank, sum(lines)::BIGINT AS lines, sum(odd)::BIGINT AS odd, max(mtime) AS mtime
         FROM spooled_files GROUP BY file""")
+    find_switches(con, spool, switch_names, tuple(there & {"events", "facts"}))
     if "repeats" in there and whole:
         con.execute("""
             CREATE TEMP TABLE numbered_templates AS
@@ -180,6 +185,7 @@ def settle(
     for name in STATED:
         con.execute(f"CREATE TEMP TABLE stated_{name} AS FROM {name} LIMIT 0")
         fill_from_spool(con, spool, name, f"stated_{name}")
+    rename_decoded(con)
     con.execute("CREATE TEMP TABLE omitted (file VARCHAR, recognised HUGEINT, events HUGEINT)")
     if "templates" in there and not whole:
         con.execute("""

@@ -64,6 +64,22 @@ def test_lists_paths_and_lines_of_values_over_several_lines(postmortem: Run, con
     assert shown(postmortem, "--limit", "size=2G")["limit"] == (["size=2G"], "option --limit")
 
 
+def test_names_of_switches_are_a_table_an_option_and_lines(
+    postmortem: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text("pue = 1.1\n\n[switch-names]\n'(leaf-[0-9]+)\\.dc1' = '$1'\n'MF0;s=1:MQM8700/U1' = 'spine 1'\n")
+    both = [{"pattern": "(leaf-[0-9]+)\\.dc1", "name": "$1"}, {"pattern": "MF0;s=1:MQM8700/U1", "name": "spine 1"}]
+    assert shown(postmortem)["switch-names"] == (both, f"{config}:3")
+    monkeypatch.setenv("POSTMORTEM_SWITCH_NAMES", "MF0;s=1:MQM8700/U1 = spine 1\nb=c")
+    named = [both[1], {"pattern": "b", "name": "c"}]
+    assert shown(postmortem)["switch-names"] == (named, "environment, POSTMORTEM_SWITCH_NAMES")
+    given = shown(postmortem, "--switch-names", "b=c")["switch-names"]
+    assert given == (named[1:], "option --switch-names")
+    refused = postmortem("config", "--switch-names", "(b=c")
+    check(refused, 2)
+    assert "'(b' is no pattern of switch names: unclosed group" in refused.stderr
+
+
 def test_the_text_form_says_which_file(postmortem: Run, config: Path) -> None:
     config.write_text("gpu-hour-price = 2\n")
     result = postmortem("config")
@@ -112,6 +128,14 @@ def test_the_example_is_a_config_file_of_every_key(postmortem: Run, config: Path
         ("pue = nan", ":1: pue: nan is no number"),
         ("gpu-hour-price = inf", ":1: gpu-hour-price: inf is no number"),
         ("zone = 'Asia/Shanghai'", ":1: zone: 'Asia/Shanghai' is no zone: give the offset"),
+        ("switch-names = ['a=b']", ":1: switch-names must be a table of names, not ['a=b']"),
+        ("switch-names = {}\n[x]", ":2: there is no key x"),
+        ("[switch-names]\na = 1", ":1: switch-names must be a table of names"),
+        (
+            "workers = 1\n[switch-names]\n'(a' = 'b'",
+            ":2: switch-names: '(a' is no pattern of switch names: unclosed group",
+        ),
+        ("[switch-names]\na = '$1'", ":1: switch-names: '$1' takes the group 1, which 'a' has not"),
         ("energy = 1", ":1: energy must be true or false, not 1"),
         ("limit = ['size=1G', 2]", ":1: limit must be a text or a list of texts"),
         ("template = ['a']", ":1: template must be a text"),

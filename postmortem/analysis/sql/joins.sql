@@ -107,3 +107,8 @@ said AS (
 )
 SELECT kind, host, a, b, arg_max(basis, (confidence, -line, file, basis)), max(confidence), arg_max(file, (confidence, -line, file)), arg_max(line, (confidence, -line, file))
 FROM said WHERE a IS NOT NULL AND b IS NOT NULL GROUP BY kind, host, a, b ORDER BY 1, 2, 3, 4;
+
+-- name: switch_name_joins
+-- needs: switch_names
+-- The names that the user gave for switches: `a` as it is printed, `b` the name for it.
+INSERT INTO joins SELECT 'switch-name', name, CASE WHEN is_guid AND NOT starts_with(printed, '0x') THEN '0x' || printed ELSE printed END, name, 'given', 1.0, file, line FROM switch_names ORDER BY name, printed;
