@@ -41,6 +41,8 @@ from postmortem.zone import seconds_east
 if TYPE_CHECKING:
     import polars as pl
 
+    from postmortem.report.html import Theme
+
 Source = str | os.PathLike[str]
 Progress = Callable[[int, int, int], None]
 SHOWN = 5
@@ -270,16 +272,23 @@ class Incident:
             except duckdb.Error as error:
                 raise UsageError(f"the SQL was refused: {str(error).strip().splitlines()[0]}") from error
 
-    def report(self, path: Source, *, force: bool = False) -> Path:
-        """Write the report: Markdown where the name ends in `.md`, else HTML. An existing file is replaced only with `force`."""
-        from postmortem.report.html import render
+    def report(
+        self, path: Source, *, force: bool = False, template: Source | None = None, theme: Theme = "auto"
+    ) -> Path:
+        """Write the report: Markdown where the name ends in `.md`, else HTML. An existing file is replaced only with `force`.
+
+        Of HTML: `template` is a folder with a head and a style sheet of your own (`head.html`, `style.css`), `theme` the colours: `light`, `dark`, or
+        `auto`, as the reader's system has them.
+        """
+        from postmortem.report.html import NO_BRAND, brand, render
 
         target = outputs.explicit(Path(path), force)
         if target.suffix == ".md":
             text = self.markdown()
         else:
             with self._cursor() as con:
-                text = render(self.analysis, con, self.version)
+                company = NO_BRAND if template is None else brand(Path(template))
+                text = render(self.analysis, con, self.version, company, theme)
         outputs.write_text(target, text)
         return target
 

@@ -95,7 +95,8 @@ def command(
             if html is not None:
                 from postmortem.report.html import NO_BRAND, render
 
-                files.page(html, render(analysis, incident.con, __version__, company or NO_BRAND))
+                page = render(analysis, incident.con, __version__, company or NO_BRAND, values.theme)
+                files.page(html, page)
             if markdown is not None:
                 from postmortem.report import markdown as twin
 

@@ -69,6 +69,7 @@ def _text(value: object) -> str:
 _SHOWN = {
     "parsers": '["formats"]',
     "template": '"brand"',
+    "theme": '"dark"',
     "workers": "8",
     "scheduler": '"tcp://head:8786"',
     "spool": '"/scratch/spool"',

@@ -24,6 +24,7 @@ from postmortem.zone import seconds_east
 
 if TYPE_CHECKING:
     from postmortem.incident import Options
+    from postmortem.report.html import Theme
 
 VARIABLE: Final = "POSTMORTEM_CONFIG"
 LIMIT: Final = 100_000
@@ -140,6 +141,12 @@ _OPTIONS: Final[Mapping[str, dict[str, Any]]] = {
         "type": _PATH,
         "help": "Folder with head.html and style.css of your own for the HTML report.",
     },
+    "--theme": {
+        "type": click.Choice(["auto", "light", "dark"]),
+        "default": "auto",
+        "show_default": True,
+        "help": "Colours of the HTML report: the reader's system decides, or always the same.",
+    },
     "--workers": {"type": click.IntRange(min=1), "help": "Worker processes; default: one per processor."},
     "--scheduler": {
         "metavar": "ADDRESS",
@@ -205,6 +212,7 @@ class Values:
 
     parsers: tuple[Path, ...]
     template: Path | None
+    theme: Theme
     workers: int | None
     scheduler: str | None
     spool: str | None

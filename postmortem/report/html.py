@@ -6,7 +6,7 @@ import base64
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, get_args
 
 import duckdb
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,6 +19,12 @@ from postmortem.report.view import build
 from postmortem.resources import data_folder
 
 BRAND_LIMIT: Final = 1_000_000
+
+Theme = Literal["auto", "light", "dark"]
+"""Colours of the page on a screen: as the reader's system has them, or always the same. Paper is white."""
+
+_DARK: Final = "@media (prefers-color-scheme: dark)"
+_SCHEMES: Final = "color-scheme: light dark;"
 
 UPLOT: Final = "vendor/uplot-1.6.32"
 """The plot library, unchanged from its npm package; reports/vendor/SHA256SUMS holds its hashes."""
@@ -34,7 +40,19 @@ class Inline:
 
 def inline(*paths: Path) -> Inline:
     """The files as one element."""
-    return _element("\n".join(path.read_text(encoding="utf-8").strip("\n") for path in paths))
+    return _element("\n".join(map(_text, paths)))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip("\n")
+
+
+def _themed(style: str, theme: Theme) -> str:
+    """Our style sheet for one theme: what holds for dark systems holds on every screen, or on none."""
+    if theme == "auto":
+        return style
+    everywhere = style.replace(_DARK, "@media screen" if theme == "dark" else "@media not all")
+    return everywhere.replace(_SCHEMES, f"color-scheme: {theme};")
 
 
 def _element(text: str) -> Inline:
@@ -76,12 +94,17 @@ def brand(folder: Path) -> Brand:
 NO_BRAND: Final = Brand()
 
 
-def render(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str, company: Brand = NO_BRAND) -> str:
+def render(
+    analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str, company: Brand = NO_BRAND, theme: Theme = "auto"
+) -> str:
     """The report as text; the same analysis and tables give the same bytes.
 
     `con` holds the public tables, any of which may be empty. Bulk is cut (the page says how much),
     so that the file stays below 10 MB whatever the bundle holds. `company` comes first on the page and last in the style sheet.
+    Raises UsageError for a theme that does not exist.
     """
+    if theme not in get_args(Theme):
+        raise UsageError(f"{theme!r} is no theme: give {', '.join(get_args(Theme)[:-1])} or {get_args(Theme)[-1]}")
     folder = data_folder("reports")
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -92,14 +115,15 @@ def render(analysis: Analysis, con: duckdb.DuckDBPyConnection, version: str, com
         finalize=_printable,
     )
     page = build(analysis, con, version)
-    styles, scripts = [inline(folder / "report.css")], [inline(folder / "report.js")]
+    styles, scripts = [_element(_themed(_text(folder / "report.css"), theme))], [inline(folder / "report.js")]
     if page.step_data is not None:
         styles.append(inline(folder / UPLOT / "uPlot.min.css"))
         scripts.insert(0, inline(folder / UPLOT / "uPlot.iife.min.js"))
     if company.style:
         styles.append(_element(company.style))
     head = Markup(company.head)
-    return environment.get_template("report.html").render(page=page, styles=styles, scripts=scripts, head=head)
+    template = environment.get_template("report.html")
+    return template.render(page=page, styles=styles, scripts=scripts, head=head, theme=theme)
 
 
 def _printable(value: object) -> object:

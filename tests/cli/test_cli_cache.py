@@ -29,5 +29,5 @@ def test_rows_are_kept_unless_told_otherwise(postmortem: Run, tmp_path: Path) ->
 
 def test_it_lies_in_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    values = Values((), None, None, None, None, True, None, None, (), None, None, False, None, 1.0, False, ())
+    values = Values((), None, "auto", None, None, None, True, None, None, (), None, None, False, None, 1.0, False, ())
     assert values.options(context=False).cache == tmp_path / "postmortem"

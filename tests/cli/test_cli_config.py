@@ -138,6 +138,8 @@ def test_the_example_is_a_config_file_of_every_key(postmortem: Run, config: Path
         ("[switch-names]\na = '$1'", ":1: switch-names: '$1' takes the group 1, which 'a' has not"),
         ("energy = 1", ":1: energy must be true or false, not 1"),
         ("limit = ['size=1G', 2]", ":1: limit must be a text or a list of texts"),
+        ("theme = 'blue'", ":1: theme: 'blue' is not one of 'auto', 'light', 'dark'"),
+        ("theme = true", ":1: theme must be a text"),
         ("template = ['a']", ":1: template must be a text"),
         ("workers = 1\nworkers = 2", " is no TOML: "),
         ("pue = [", " is no TOML: "),

@@ -176,8 +176,10 @@ def test_a_template_adds_head_and_style(postmortem: Run, database: Path, tmp_pat
     assert '<p class="acme">ACME {{ page.bundle }} <img' in page, "the head is no template"
     assert page.index(".acme > b { color: red }") > page.index("--paper")
     assert "img-src data:" in page
-    good(postmortem("analyze", log, "-o", tmp_path / "plain.html"))
+    good(postmortem("analyze", log, "-o", tmp_path / "plain.html", "--theme", "dark"))
     assert "img-src" not in (tmp_path / "plain.html").read_text()
+    assert 'data-theme="dark"' in (tmp_path / "plain.html").read_text()
+    assert "data-theme" not in page
     (folder / "style.css").write_text("</STYLE><script>")
     assert "style" in refused(postmortem("analyze", log, "-o", tmp_path / "x.html", "--template", folder))
     (folder / "style.css").write_bytes(b"\xff")

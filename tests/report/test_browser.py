@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from report_samples import VERSION, after, crash, filled, insert, quiet, tables, unknown
 
-from postmortem.report.html import render
+from postmortem.report.html import Theme, render
 from postmortem.resources import data_folder
 
 if TYPE_CHECKING:
@@ -156,6 +156,20 @@ def test_an_evidence_line_can_be_copied(browser: Browser, files: dict[str, Path]
     button.click()
     page.wait_for_function("document.querySelector('#evidence .tool').textContent === 'copied'")
     assert ":" in page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize(("theme", "scheme"), [("dark", "light"), ("light", "dark")])
+def test_a_theme_holds_against_the_system_and_paper_is_white(
+    browser: Browser, tmp_path: Path, theme: Theme, scheme: str
+) -> None:
+    path = tmp_path / "r.html"
+    path.write_text(render(unknown(), tables(), VERSION, theme=theme), encoding="utf-8")
+    page, said = opened(browser, path, DESK, scheme=scheme)
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(ground) == ("rgb(17, 21, 27)" if theme == "dark" else "rgb(255, 255, 255)")
+    page.emulate_media(media="print")
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    assert said == []
 
 
 @pytest.mark.parametrize("paper", ["A4", "Letter"])

@@ -15,6 +15,7 @@ import pytest
 from report_samples import ONSET, VERSION, after, crash, filled, insert, quiet, tables, unknown
 
 from postmortem.analysis.model import Analysis, Bin, Culprit, Evidence, Finding, Job, Loss, Rival, Survived, Verdict
+from postmortem.errors import UsageError
 from postmortem.report.document import to_document
 from postmortem.report.html import render
 from postmortem.resources import data_folder
@@ -330,6 +331,21 @@ def test_text_has_contrast_in_light_and_dark() -> None:
             for ground in ("paper", "panel"):
                 bright, dim = sorted((luminance(theme[ink]), luminance(theme[ground])), reverse=True)
                 assert (bright + 0.05) / (dim + 0.05) >= 4.5, (ink, ground)
+
+
+def test_a_theme_is_the_only_one_of_its_page() -> None:
+    pages = {theme: render(quiet(), tables(), VERSION, theme=theme) for theme in ("auto", "light", "dark")}
+    assert pages["auto"] == render(quiet(), tables(), VERSION)
+    for theme in ("light", "dark"):
+        assert "prefers-color-scheme" not in pages[theme]
+        assert f'<meta name="color-scheme" content="{theme}">' in pages[theme]
+        assert f"color-scheme: {theme};" in pages[theme]
+        # The policy allows a style sheet by the hash of what it is now.
+        style = re.search(r"<style>(.*?)</style>", pages[theme], re.DOTALL)
+        assert style is not None
+        assert base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode() in pages[theme]
+    with pytest.raises(UsageError, match="'blue' is no theme: give auto, light or dark"):
+        render(quiet(), tables(), VERSION, theme="blue")  # type: ignore[arg-type]
 
 
 def test_a_loss_without_bounds_to_show_prints_one_number() -> None:
