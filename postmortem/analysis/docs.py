@@ -58,8 +58,8 @@ def causes_page() -> str:
     """The whole page; causes stand in the order of the vocabulary, symptoms and rules in that of their files."""
     about = _data("causes.toml")
     symptoms = load_symptoms()
-    contents = "\n".join(f"- [`{c}`](#{c}): {about.get(c, {}).get('title', c)}" for c in CAUSES)
-    sections = "\n".join(_cause(c, about.get(c, {}), [s for s in symptoms if s.cause == c]) for c in CAUSES)
+    contents = "\n".join(f"- [`{c}`](#{c}): {about[c]['title']}" for c in CAUSES)
+    sections = "\n".join(_cause(c, about[c], [s for s in symptoms if s.cause == c]) for c in CAUSES)
     return "\n".join(
         [
             _HEAD,
@@ -90,8 +90,8 @@ def _tiers() -> str:
 
 
 def _cause(name: str, about: dict[str, Any], symptoms: list[Symptom]) -> str:
-    title = str(about.get("title", name))
-    lines = [f"### {name}", "", f"{title[0].upper()}{title[1:]}.", ""]
+    said = str(about["unnamed"])
+    lines = [f"### {name}", "", f"{said[0].upper()}{said[1:]}.", ""]
     for head, key in (("Next steps:", "next"), ("To collect when it is not established:", "collect")):
         if about.get(key):
             lines += [head, "", *(f"- {step}" for step in about[key]), ""]

@@ -15,8 +15,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from postmortem.analysis.docs import TIER_WORDS
+from postmortem.analysis.naming import cause_title, cause_words
 from postmortem.analysis.signs import SAID, Symptom, create_macros, load_symptoms
-from postmortem.analysis.wording import cause_texts, next_steps, title
+from postmortem.analysis.wording import cause_texts, next_steps
 from postmortem.errors import UsageError
 from postmortem.schema import CAUSES, EVENT_NAMES, EVENT_TABLE
 
@@ -167,7 +168,7 @@ def _cause(name: str) -> Explanation:
         raise UsageError(f"there is no cause {name}: postmortem explain cause lists them")
     about = cause_texts().get(name, {})
     signs = [s for s in load_symptoms() if s.cause == name]
-    facts = [("meaning", title(name))]
+    facts = [("meaning", cause_words()[name].anonymous)]
     facts += [
         (
             f"sign, {s.weight:g}",
@@ -263,7 +264,7 @@ def listed(kind: str) -> list[tuple[str, str]]:
     if kind in CODE_ROWS:
         return [(c["numbers"], c["meaning"]) for c in codes() if c["kind"] == kind]
     if kind == "cause":
-        return [(name, title(name)) for name in CAUSES]
+        return [(name, cause_title(name)) for name in CAUSES]
     if kind == "event":
         return [(name, "") for name in sorted(EVENT_NAMES)]
     raise UsageError("give the line to explain: postmortem explain line 'NVRM: Xid (PCI:0000:3b:00): 79, …'")

@@ -1,4 +1,4 @@
-"""Causes in words and the culprit's name as a cause sees it: the one place that names culprits, for verdicts and all reports.
+"""Causes in words (of causes.toml) and the culprit's name as a cause sees it: the one place that names culprits, for verdicts and all reports.
 
 Names come out as the logs have them; what prints them makes odd characters visible.
 """
@@ -6,9 +6,11 @@ Names come out as the logs have them; what prints them makes odd characters visi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from postmortem.analysis.model import Culprit
+from postmortem.analysis.wording import cause_texts
 
 Subject = Literal["link", "port", "switch", "gpu", "nic", "queue pair", "rank", "host", "storage", "device"]
 
@@ -25,85 +27,24 @@ class CauseWords:
     subjects: tuple[Subject, ...] = ()
 
 
-CAUSE_WORDS: dict[str, CauseWords] = {
-    "link_flap": CauseWords("Link flap", "went down", "a network link went down", ("link", "host")),
-    "link_degraded": CauseWords("Degraded link", "ran degraded", "a network link ran degraded", ("link", "host")),
-    "optic_fault": CauseWords("Optic fault", "had a failing optic", "an optic failed", ("port", "link", "host")),
-    "switch_failure": CauseWords("Switch failure", "failed", "a switch failed", ("switch",)),
-    "congestion": CauseWords("Congestion", "was congested", "the network was congested", ("port", "switch", "link")),
-    "qp_straggler": CauseWords("Slow queue pair", "was slow", "a queue pair was slow", ("queue pair", "nic", "host")),
-    "pcie_drop": CauseWords("Device left the PCIe bus", "left the PCIe bus", "a device left the PCIe bus", ("device",)),
-    "gpu_memory": CauseWords(
-        "GPU memory error", "had an uncorrectable memory error", "a GPU had an uncorrectable memory error", ("gpu",)
-    ),
-    "gpu_fault": CauseWords("GPU fault", "failed", "a GPU failed", ("gpu", "host")),
-    "nvlink_fault": CauseWords("NVLink fault", "had an NVLink fault", "an NVLink failed", ("gpu", "host")),
-    "nic_fault": CauseWords("NIC fault", "failed", "a network adapter failed", ("nic", "host")),
-    "host_oom": CauseWords("Host out of memory", "ran out of memory", "a host ran out of memory", ("host",)),
-    "gpu_oom": CauseWords(
-        "GPU out of memory", "ran out of GPU memory", "a rank ran out of GPU memory", ("rank", "gpu")
-    ),
-    "host_crash": CauseWords("Host crash", "crashed", "a host crashed", ("host",)),
-    "cpu_fault": CauseWords(
-        "CPU or memory fault",
-        "had a CPU or memory hardware error",
-        "a host had a CPU or memory hardware error",
-        ("host",),
-    ),
-    "storage_stall": CauseWords("Storage stall", "stalled", "storage stalled", ("storage",)),
-    "clock_skew": CauseWords("Clock skew", "had a wrong clock", "the clock of a host was wrong", ("host",)),
-    "rank_straggler": CauseWords(
-        "Slow rank", "slowed the job down", "a rank slowed the job down", ("rank", "gpu", "host")
-    ),
-    "data_stall": CauseWords("Data stall", "waited for input data", "training waited for input data", ("rank", "host")),
-    "collective_mismatch": CauseWords(
-        "Collective mismatch",
-        "called a collective that does not match its peers",
-        "ranks called collectives that do not match",
-        ("rank",),
-    ),
-    "collective_hang": CauseWords(
-        "Hung collective", "got stuck in a collective", "with no fault seen, a collective got stuck", ("rank", "host")
-    ),
-    "software_exception": CauseWords(
-        "Software exception", "raised an exception", "the program raised an exception", ("rank", "host")
-    ),
-    "gpu_software": CauseWords(
-        "GPU error made by the program",
-        "hit a GPU error made by the program",
-        "the program made an error on a GPU",
-        ("rank", "gpu", "host"),
-    ),
-    "network_config": CauseWords(
-        "Network configuration",
-        "has a wrong network configuration",
-        "the network is configured wrongly",
-        ("nic", "host"),
-    ),
-    "version_mismatch": CauseWords(
-        "Version mismatch", "runs software versions that do not fit", "software versions do not fit", ("host",)
-    ),
-    "resource_limit": CauseWords(
-        "Resource limit", "hit a resource limit", "a resource limit was hit", ("host", "rank")
-    ),
-    "numeric": CauseWords(
-        "Numeric failure", "produced NaN or diverging values", "training became numerically unstable", ("rank",)
-    ),
-    "checkpoint_failure": CauseWords(
-        "Checkpoint failure", "failed to save or load a checkpoint", "a checkpoint failed", ("rank", "host")
-    ),
-    "preempted": CauseWords("Pre-emption", "was pre-empted", "the job was pre-empted"),
-    "cancelled": CauseWords("Cancelled", "was cancelled", "the job was cancelled"),
-    "job_timeout": CauseWords("Time limit", "ran into its time limit", "the job ran into its time limit"),
-    "unknown": CauseWords("Cause not established", "", "the cause is not established"),
-    "none": CauseWords("Nothing went wrong", "", "nothing went wrong"),
-}
+@cache
+def cause_words() -> dict[str, CauseWords]:
+    """The words of every cause class and of `none`, from causes.toml."""
+    return {
+        cause: CauseWords(about["title"], about.get("did", ""), about["unnamed"], tuple(about.get("subjects", ())))
+        for cause, about in cause_texts().items()
+    }
 
 
 def cause_title(cause: str) -> str:
     """Title of a cause class; a class without words gets its own name."""
-    words = CAUSE_WORDS.get(cause)
+    words = cause_words().get(cause)
     return words.title if words else cause.replace("_", " ").capitalize()
+
+
+def within(title: str) -> str:
+    """A title as part of a sentence: its first letter is small unless it begins an abbreviation."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _joined(head: str | None, host: str | None) -> str | None:
@@ -189,14 +130,14 @@ def _subject(kind: Subject, c: Culprit) -> str | None:
 
 def culprit_name(culprit: Culprit, cause: str = "") -> str | None:
     """Short name of the culprit as this cause sees it, as the logs have it; None when nothing is known of it."""
-    words = CAUSE_WORDS.get(cause)
+    words = cause_words().get(cause)
     order = (*(words.subjects if words else ()), *ANY_SUBJECT)
     return next((name for kind in order if (name := _subject(kind, culprit))), culprit.peer)
 
 
 def what_happened(cause: str, culprit: Culprit) -> str:
     """What the culprit did, without time and confidence, such as `GPU 3 of n7 left the PCIe bus`."""
-    words = CAUSE_WORDS.get(cause)
+    words = cause_words().get(cause)
     if words is None:
         return f"the cause is {cause}"
     subject = next((name for kind in words.subjects if (name := _subject(kind, culprit))), None)

@@ -16,12 +16,12 @@ from postmortem.analysis.derived import Derived, absent_ranks
 from postmortem.analysis.evidence import event_rows, gather
 from postmortem.analysis.hangs import hung_ranks
 from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
-from postmortem.analysis.naming import opened, what_happened
+from postmortem.analysis.naming import cause_title, opened, what_happened, within
 from postmortem.analysis.reach import reach
 from postmortem.analysis.rivals import rivals_of
 from postmortem.analysis.training import slowed_since
 from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
-from postmortem.analysis.wording import collect, next_steps, title
+from postmortem.analysis.wording import collect, next_steps
 
 ESTABLISHED: Final = 0.4
 OPEN: Final = 0.7
@@ -377,7 +377,7 @@ def decide(found: list[Finding], end: Ending) -> Verdict:
         return Verdict(
             best.cause, best.confidence, best.culprit, best.summary, best.onset, best.onset_lo, best.onset_hi
         )
-    guess = f" The best guess is {title(best.cause)}." if best else ""
+    guess = f" The best guess is {within(cause_title(best.cause))}." if best else ""
     return Verdict("unknown", best.confidence if best else 0.0, Culprit(), f"The cause is not established.{guess}")
 
 

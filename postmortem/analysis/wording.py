@@ -12,7 +12,7 @@ from postmortem.analysis.model import Culprit
 
 @lru_cache(maxsize=1)
 def cause_texts() -> dict[str, dict[str, Any]]:
-    """Title, next steps and what to collect, per cause class."""
+    """Words, next steps and what to collect, per cause class, as causes.toml has them."""
     return tomllib.loads(files("postmortem.analysis").joinpath("causes.toml").read_text(encoding="utf-8"))
 
 
@@ -31,11 +31,6 @@ def _fill(text: str, culprit: Culprit) -> str:
         "peer": culprit.peer or "that serves it",
     }
     return " ".join(text.format(**names).split())
-
-
-def title(cause: str) -> str:
-    """A cause class in words."""
-    return str(cause_texts().get(cause, {}).get("title", cause.replace("_", " ")))
 
 
 def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.analysis import naming
 from postmortem.analysis.model import Analysis, Culprit, Finding, Job
 from postmortem.analysis.naming import cause_title as cause_title
-from postmortem.analysis.naming import opened
+from postmortem.analysis.naming import opened, within
 from postmortem.report.figures import agrees, clock, significant, stamp, visible
 
 BIN_WORDS: dict[str, str] = {
@@ -90,7 +90,7 @@ def headline(analysis: Analysis) -> str:
     subject = f"Job {visible(job.name)}" if job.name else "The job"
     if verdict.cause == "unknown":
         best = _best_guess(analysis)
-        guess = f" (best guess: {cause_title(best.cause).lower()}, {best.confidence:.2f})" if best else ""
+        guess = f" (best guess: {within(cause_title(best.cause))}, {best.confidence:.2f})" if best else ""
         head = f"{subject} {ended}, and why is not established" if ended else "What happened is not established"
         return _with_loss(f"{head}{guess}", analysis)
     what = what_happened(verdict.cause, verdict.culprit)

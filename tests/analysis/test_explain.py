@@ -49,7 +49,7 @@ def test_status_12_means_another_thing_before_the_first_step() -> None:
 @pytest.mark.parametrize("cause", CAUSES)
 def test_every_cause_is_explained_with_its_sources(cause: str) -> None:
     found = explain("cause", cause)
-    assert found.facts[0][1] == cause_texts()[cause]["title"]
+    assert found.facts[0][1] == cause_texts()[cause]["unnamed"]
     assert found.steps or found.collect
     assert found.sources or cause == "unknown"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 import pytest
 
+from postmortem.analysis.naming import Subject
 from postmortem.analysis.signs import SAID, create_macros
 from postmortem.schema import CAUSES, EVENT_NAMES
 from postmortem.tables.store import create_tables
@@ -60,9 +61,15 @@ def test_conditions_are_sql_over_events() -> None:
         con.execute(f"SELECT 1 FROM (SELECT *, {SAID} AS said FROM events) WHERE {where}")
 
 
-def test_every_cause_has_a_title_and_steps_to_take() -> None:
+def test_every_cause_has_words_and_steps_to_take() -> None:
     causes = table("causes.toml")
-    assert set(CAUSES) <= set(causes)
+    assert {*CAUSES, "none"} == set(causes)
+    keys = {"title", "did", "unnamed", "subjects", "next", "collect", "sources"}
+    for cause, about in causes.items():
+        assert set(about) <= keys, cause
+        assert set(about.get("subjects", ())) <= set(get_args(Subject)), cause
+        # What a culprit did needs a culprit, and a culprit something that it did.
+        assert bool(about.get("subjects")) <= bool(about.get("did")), cause
     for cause in set(CAUSES) - {"unknown"}:
         assert causes[cause]["title"]
         assert causes[cause]["next"]

@@ -9,7 +9,7 @@ import pytest
 from report_samples import ONSET, crash, quiet, unknown
 
 from postmortem.analysis.model import Analysis, Culprit, Evidence, Job, Loss, Span, Verdict
-from postmortem.analysis.naming import CAUSE_WORDS
+from postmortem.analysis.naming import cause_words
 from postmortem.report.terminal import plain, summary
 from postmortem.report.words import BIN_WORDS, what_happened
 from postmortem.schema import CAUSES
@@ -95,7 +95,7 @@ def test_bounds_are_shown_unless_they_agree() -> None:
 
 @pytest.mark.parametrize("cause", [*CAUSES, "none"])
 def test_every_cause_has_words_with_and_without_a_culprit(cause: str) -> None:
-    assert cause in CAUSE_WORDS
+    assert cause in cause_words()
     full = Culprit("h", "p", 1, "0000:1b:00.0", 2, (2,), 0, 7, "mlx5_0", "1", "ib0", 9, 3, "leaf", "Eth1", "10.0.0.1")
     for culprit in (full, Culprit()):
         words = what_happened(cause, culprit)
