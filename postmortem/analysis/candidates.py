@@ -23,6 +23,8 @@ LIFECYCLE: Final = frozenset({"cancelled", "preempted", "job_timeout"})
 LINK_DOWN: Final = frozenset({"link.down", "nic.port_state"})
 UNDATED: Final = 0.65
 """How well an undated sign fits where other things are dated."""
+MOST: Final = 20_000
+"""Candidates that are weighed."""
 GOES_ON: Final = 3
 """Steps of the same attempt below an undated line that say it was survived; fewer may be printed late."""
 MANAGEMENT: Final = r"^(?:mgmt|Management|me[0-9]|em[01]|fxp|MgmtEth|eth0$|docker|veth|br-|lo$|bond_mgmt)"
@@ -88,14 +90,26 @@ class Edge:
 
 
 def load_candidates(con: duckdb.DuckDBPyConnection) -> list[Candidate]:
-    """Rows of the table `candidates` near the job, at most 20,000, earliest first."""
+    """Rows of the table `candidates`, at most `MOST`, earliest first; `left_out` says what is missing."""
     rows = con.execute(f"""
         SELECT episode, cause, tier, weight, event_id, event, host, entity, code, severity, first_ts, last_ts, count, in_job, back_ts, coalesce(role = 'switch', false),
                leads_to_job, port_host, port_dev, cables, is_back, coalesce(knows_back, false), blamed, blamed_total,
                is_deliberate OR regexp_matches(coalesce(entity, ''), '{MANAGEMENT}'), knows_cables AND NOT on_job_switch, event_id IN (FROM borrowed), file,
                coalesce(is_log_start, false), EXISTS (FROM job_nodes), steps_below
-        FROM candidates LIMIT 20000""").fetchall()
+        FROM candidates ORDER BY first_ts NULLS LAST, episode, cause LIMIT {MOST}""").fetchall()
     return [Candidate(*row) for row in rows]
+
+
+def left_out(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """One sentence where there are more candidates than are weighed, else none."""
+    count, since = con.execute(
+        "SELECT (SELECT count(*) FROM candidates), (SELECT first_ts FROM candidates ORDER BY first_ts NULLS LAST, episode, cause LIMIT 1 OFFSET ?)",
+        [MOST],
+    ).fetchone() or (0, None)
+    if count <= MOST:
+        return ()
+    rest = f"those from {since:%Y-%m-%d %H:%M:%S} UTC on" if since else "those without a time"
+    return (f"Of {count:,} possible causes the earliest {MOST:,} were weighed; {rest} were not.",)
 
 
 def load_edges(con: duckdb.DuckDBPyConnection) -> list[Edge]:

@@ -330,6 +330,8 @@ class Coverage:
     odd: tuple[tuple[str, int, str], ...] = ()
     """(file, line or 0 for the whole file, why)"""
     missing_sources: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Sentences on what was recognised and yet not weighed, since there was too much of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import cache
 import duckdb
 
 from postmortem.analysis.bill import Asked, bill, fill_attempts, job_gpus, world_size
-from postmortem.analysis.candidates import load_candidates, load_edges, score
+from postmortem.analysis.candidates import left_out, load_candidates, load_edges, score
 from postmortem.analysis.clocks import align, fill_clocks
 from postmortem.analysis.congestion import join_congestion
 from postmortem.analysis.derived import mismatch, slow_ranks
@@ -163,7 +163,13 @@ def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str]) -> Coverage:
     odd = con.execute("SELECT file, line, why FROM odd_lines ORDER BY file, line, why LIMIT 200").fetchall()
     missing = tuple(s for s in EXPECTED_SOURCES if s not in sources)
     return Coverage(
-        int(row[0]), int(row[1]), int(row[2]), int(row[3]), tuple((f, int(n), w) for f, n, w in odd), missing
+        int(row[0]),
+        int(row[1]),
+        int(row[2]),
+        int(row[3]),
+        tuple((f, int(n), w) for f, n, w in odd),
+        missing,
+        left_out(con),
     )
 
 

@@ -335,6 +335,7 @@ def _coverage(coverage: Coverage) -> Json:
         "events": coverage.events,
         "odd": [{"file": storable(file), "line": line, "why": storable(why)} for file, line, why in coverage.odd],
         "missing_sources": _texts(coverage.missing_sources),
+        "left_out": _texts(coverage.left_out),
     }
 
 

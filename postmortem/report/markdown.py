@@ -290,6 +290,7 @@ def _coverage(analysis: Analysis, con: duckdb.DuckDBPyConnection | None) -> Iter
         lines.append(f"- missing: {prose(', '.join(coverage.missing_sources), 400)}")
     if coverage.odd:
         lines.append(f"- {plural(len(coverage.odd), 'odd place')} (damaged, too long or no text)")
+    lines += [f"- {prose(one, 400)}" for one in coverage.left_out]
     given = switch_names(con, OTHERS + 1) if con is not None else []
     if given:
         named = ", ".join(f"{code(printed, 120)} is {code(name, 120)}" for printed, name, _, _ in given[:OTHERS])

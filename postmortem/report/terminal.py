@@ -262,5 +262,6 @@ def _coverage(page: _Page, analysis: Analysis) -> None:
         page.text(f"odd: {plural(len(coverage.odd), 'place')}")
         page.items(f"{file}:{line}: {why}" if line else f"{file}: {why}" for file, line, why in coverage.odd[:ODD])
         _more(page, len(coverage.odd) - ODD, "odd place")
+    page.items(coverage.left_out)
     if analysis.survived:
         page.text(f"{plural(len(analysis.survived), 'fault')} survived, not the cause")

@@ -326,6 +326,7 @@ def _gaps(analysis: Analysis, totals: queries.CoverageTotals) -> list[str]:
     ):
         if count:
             gaps.append(f"{plural(count, noun)} {rest}")
+    gaps += [words(one, 300) for one in coverage.left_out]
     if analysis.last_progress is None:
         gaps.append("no sign of the training's progress")
     if analysis.job.end is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import duckdb
 import polars as pl
 import pytest
 
-from postmortem.analysis import signs
+from postmortem.analysis import candidates, signs
 from postmortem.analysis.windows import JobTimes
 from postmortem.analysis.zones import shared
-from postmortem.incident import Options, open_incident
+from postmortem.incident import Incident, Options, open_incident
+from postmortem.report.html import render
+from postmortem.report.markdown import render as markdown
+from postmortem.report.terminal import summary
 from postmortem.schema import TABLES
 from postmortem.tables import settle
 from postmortem.tables.statements import parsed
@@ -75,6 +79,25 @@ def test_of_many_files_with_steps_the_witnesses_are_those_of_all_pairs() -> None
         found = con.execute("SELECT file, is_main FROM step_files ORDER BY file").fetchall()
     assert found == expected
     assert 0 < sum(is_main for _, is_main in found) < len(found)
+
+
+def test_causes_beyond_the_bound_are_said_to_be_left_out(
+    analyse: Callable[[dict[str, str]], Incident], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xid = "2026-02-03T14:0{n}:00+00:00 node-{n} kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=1, An uncorrectable double bit error\n"
+    log = {"kern.log": "".join(xid.format(n=n) for n in range(6))}
+    found = analyse(log)
+    (count,) = found.con.execute("SELECT count(*) FROM candidates").fetchone() or (0,)
+    assert found.analysis.coverage.left_out == ()
+    monkeypatch.setattr(candidates, "MOST", count)
+    assert analyse(log).analysis.coverage.left_out == ()
+    monkeypatch.setattr(candidates, "MOST", count - 1)
+    bounded = analyse(log)
+    said = f"Of {count} possible causes the earliest {count - 1} were weighed; those from 2026-02-03 14:05:00 UTC on were not."
+    assert bounded.analysis.coverage.left_out == (said,)
+    assert said in render(bounded.analysis, bounded.con, "v")
+    assert said in markdown(bounded.analysis, "v", bounded.con)
+    assert said in " ".join(summary(bounded.analysis, colour=False, width=100).split())
 
 
 def test_a_rule_over_thousands_of_ranks_takes_the_earliest_cause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_keys_come_in_the_order_of_the_schema() -> None:
         "energy_kwh notes",
         ("loss", "bins", 0): "bin lo_s best_s hi_s basis",
         ("loss", "gpu_hours"): "lo best hi",
-        ("coverage",): "files bytes lines events odd missing_sources",
+        ("coverage",): "files bytes lines events odd missing_sources left_out",
         ("coverage", "odd", 0): "file line why",
         ("clocks", 0): "host offset_ms uncertainty_ms zone basis",
     }
