@@ -86,7 +86,8 @@ def _place(metric: str, labels: dict[str, str]) -> tuple[str | None, str | None,
 def looks_like_metrics(head: Head) -> bool:
     """The text format with at least a metric that is kept near the top, or comments that say TYPE."""
     text = head.text
-    if "# TYPE " not in text and not re.search(r"^(?:DCGM_|node_)\w+\{", text, re.MULTILINE):
+    is_bare = ("DCGM_" in text or "node_" in text) and re.search(r"^(?:DCGM_|node_)\w+\{", text, re.MULTILINE)
+    if "# TYPE " not in text and not is_bare:
         return False
     return looks_like(head, _Any, 3, 0.95)
 

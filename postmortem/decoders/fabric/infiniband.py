@@ -34,12 +34,9 @@ _LINK: Final = later(
 )
 _MAP_LINE: Final = later(r'^0x([0-9a-fA-F]{8,16})\s+"([^"]+)"\s*(?:#.*)?$')
 _MANAGED: Final = later(r"^MF[0-9]+;([^:;]+):")
-_BEGINS: Final = later(
-    "|".join(
-        f"(?:{p})"
-        for p in (r"vendid=0x|sysimgguid=|devid=", _NODE.pattern, _LINK_NODE.pattern, _LINK.pattern, _MAP_LINE.pattern)
-    )
-)
+_BEGINS: Final = ("vendid=0x", "sysimgguid=", "devid=", "Switch", "Ca", "Rt", "CA: ", "RT: ", "0x")
+"""How the first line begins, unless it has the arrow of a link."""
+
 _NO_HOST: Final = later(r"Aggregation Node|Mellanox Technologies|^\s*$")
 
 
@@ -47,11 +44,13 @@ def sniff_infiniband(head: str) -> str | None:
     """`ibnetdiscover`, `iblinkinfo`, `ufm_ndt` or `node_name_map` by what the first lines are."""
     if head.startswith(NDT_HEADER):
         return "ufm_ndt"
-    lines = [line for line in head.split("\n")[:400] if line.strip()]
-    bare = [line for line in lines if not line.startswith("#")]
+    lines = head.split("\n")[:400]
     # Asked of every file, so the first line decides before others are looked at.
-    if not bare or not _BEGINS.match(bare[0]):
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    if not first.startswith(_BEGINS) and "==(" not in first:
         return None
+    lines = [line for line in lines if line.strip()]
+    bare = [line for line in lines if not line.startswith("#")]
     if re.match(r"(?:vendid=0x|sysimgguid=|devid=)", bare[0]) or _NODE.match(bare[0]):
         return "ibnetdiscover" if any(_NODE.match(line) for line in lines) else None
     if _LINK_NODE.match(bare[0]) and any(_LINK.match(line) or "==(" in line for line in lines[:200]):

@@ -141,6 +141,8 @@ def _described(text: str) -> Iterator[tuple[int, str, str]]:
 
 def looks_like_table(head: Head) -> bool:
     """A known header near the top, and mostly rows of its kind below it."""
+    if "Description" not in head.text and "Vlan" not in head.text:
+        return False
     lines = [line.rstrip() for line in head.text.split("\n")[:_HEAD_LINES]]
     at = next((i for i, line in enumerate(lines) for header, _ in _TABLES if header.match(line)), None)
     if at is None or any(line.strip() and not _BETWEEN.match(line) for line in lines[:at]):

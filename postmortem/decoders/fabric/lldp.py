@@ -61,6 +61,9 @@ _TABLES: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = (
         later(r"^(?P<local>\S+)\s+\S+\s+\S+\s+(?P<system>\S+)\s+(?P<port>\S+)\s*$"),
     ),
 )  # fmt: skip
+_HEADER_WORDS: Final = ("Device ID", "Local Interface", "LocalPort")
+"""Each header holds one of these; asked first, since the others are asked of every line."""
+
 _DETAIL: Final = later(r"^Interface (\S+) detected [0-9]+ LLDP neighbors?:", re.IGNORECASE)
 _DETAIL_FIELD: Final = later(r'^\s*-?\s*(System Name|Port ID|Port Description)\s*:\s*"?([^"]*?)"?\s*$', re.IGNORECASE)
 _BETWEEN: Final = later(
@@ -80,6 +83,8 @@ _HOST_PORT: Final = later(r"^(?:en[ospx]|eth[0-9]|ib[0-9ps]|bond[0-9]|mlx|p[0-9]
 
 def looks_like_table(head: str) -> bool:
     """A known header near the top, nothing above it that could be a log, and mostly neighbours below it."""
+    if not any(word in head for word in _HEADER_WORDS) and "lldp neighbor" not in head.lower():
+        return False
     lines = head.split("\n")
     at = next((i for i, line in enumerate(lines[:_HEAD_LINES]) if _row_pattern(line) or _DETAIL.match(line)), None)
     if at is None or any(

@@ -145,7 +145,8 @@ FORMATS: Final = (
     Format(
         "lldp_detail", "show lldp neighbors detail: what hangs on a switch's ports, at length", "Cisco NX-OS, IOS and IOS-XR, Junos",
         "networktocode/ntc-templates tests; the vendors' command references",
-        lambda head: re.search("^Chassis id|^Local Int", head.text, re.MULTILINE | re.IGNORECASE) is not None and _blocks_look(head),
+        lambda head: any(word in head.text.lower() for word in ("chassis id", "local int"))
+        and re.search("^Chassis id|^Local Int", head.text, re.MULTILINE | re.IGNORECASE) is not None and _blocks_look(head),
         lambda member, hints: _decode(_from_blocks, member, hints), in_section=True,
     ),
 )  # fmt: skip

@@ -62,7 +62,8 @@ def _is_address(text: str) -> bool:
 def looks_like_hosts(head: Head) -> bool:
     """Addresses and names alone: with a line for loopback, or named `hosts`, so that a table of peers is not taken for one."""
     is_named = re.search(r"(?:^|[/!._-])(?:etc_)?hosts(?:\.txt|\.log)?$|getent", head.name) is not None
-    return (is_named or _LOOPBACK.search(head.text) is not None) and looks_like(head, HostsFile, 1, 1.0)
+    has_loopback = ("127.0." in head.text or "::1" in head.text) and _LOOPBACK.search(head.text) is not None
+    return (is_named or has_loopback) and looks_like(head, HostsFile, 1, 1.0)
 
 
 FORMATS: Final = (

@@ -178,7 +178,7 @@ FORMATS: Final = (
     Format(
         "ip_brief", "ip -br address, ip -br link: interfaces of a host and their addresses, in short", "iproute2 4.13 and later",
         "iproute2 ip/ipaddress.c print_linkinfo_brief",
-        lambda head: re.search(r"^lo +UNKNOWN ", head.text, re.MULTILINE) is not None and looks_like(head, IpBrief, 0),
+        lambda head: " UNKNOWN " in head.text and re.search(r"^lo +UNKNOWN ", head.text, re.MULTILINE) is not None and looks_like(head, IpBrief, 0),
         lambda member, hints: read(member, hints, IpBrief), in_section=True,
     ),
     Format(

@@ -41,6 +41,18 @@ _CLASS: Final = later(
     r"|3D controller|VGA compatible controller|Display controller|Processing accelerators|Ethernet controller|Infiniband controller)(?: \[[0-9a-f]{4}\])?: ",
     re.MULTILINE,
 )
+_CLASS_WORDS: Final = (
+    "bridge: ",
+    "bridge [",
+    "Bridge: ",
+    "Bridge [",
+    "peripheral",
+    "SMBus",
+    " controller",
+    "accelerators",
+)
+"""One of these is in each of the classes: looking for them first takes a tenth of the time."""
+
 _IDS: Final = later(r" \[[0-9a-f]{4}:[0-9a-f]{4}\]$")
 
 
@@ -91,7 +103,11 @@ class Lspci(Output):
 
 def _looks(head: Head) -> bool:
     """Lines of devices, some of a class that every machine has; the GPUs may come only after the first kilobytes of -vv."""
-    return _CLASS.search(head.text) is not None and looks_like(head, Lspci, 0)
+    return (
+        any(word in head.text for word in _CLASS_WORDS)
+        and _CLASS.search(head.text) is not None
+        and looks_like(head, Lspci, 0)
+    )
 
 
 FORMATS: Final = (

@@ -11,7 +11,6 @@ for object stores.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,8 +39,7 @@ _GS: Final = later(
 )
 _FORMS: Final = (_LS, _S3, _GS)
 _LISTED: Final = later(
-    r"^(?:\s*[0-9]+\s+[0-9]+\s+)?[-dl][-rwxsStT]{9}[.+@]?\s|^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\s+[0-9]|^\s*[0-9]+\s+[0-9]{4}-[0-9]{2}-[0-9]{2}T",
-    re.MULTILINE,
+    r"(?:\s*[0-9]+\s+[0-9]+\s+)?[-dl][-rwxsStT]{9}[.+@]?\s|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\s+[0-9]|\s*[0-9]+\s+[0-9]{4}-[0-9]{2}-[0-9]{2}T"
 )
 """How an entry of any of the forms begins: asked first, since it spares all lines of other files."""
 
@@ -58,9 +56,9 @@ _STEP: Final = later(
 
 def looks_like_listing(head: str) -> bool:
     """Nearly all lines are of a listing, and one of them at least is a checkpoint's."""
-    if not _LISTED.search(head):
-        return False
     lines = [line[:_MAX_LINE] for line in head.split("\n")[:400]]
+    if not any(_LISTED.match(line) for line in lines):
+        return False
     lines = lines[:-1] if len(head) >= 16_000 else lines
     filled = [line for line in lines if line.strip()]
     found = [_entry(line) for line in filled]

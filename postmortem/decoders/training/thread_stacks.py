@@ -57,6 +57,7 @@ _FRAMES: Final = (
     later(r' +(?:\((?:Python|C)\) )?File "(?P<path>[^"]*)", line (?P<at>[0-9?]+),? in (?P<function>.+)$'),
     later(r" {4}(?P<function>[A-Za-z_0-9:.<>~]+)$"),
 )
+_HEADINGS: Final = ("Thread ", "TID ", "Current thread ", "Traceback for thread ")
 _EXTRA: Final = later(
     r" {8,}|\s*$|-{3,}$|Parent Process [0-9]|\.\.\.$|\(More stack frames follow|\[(?:New LWP|Thread debugging|Inferior |Detaching)|warning: |Using host libthread_db|0x[0-9a-f]+ in "
 )
@@ -70,6 +71,8 @@ _DECODER: Final = json.JSONDecoder()
 
 def looks_like_stacks(head: str) -> bool:
     """A heading of a process or thread near the top, and mostly frames below it: a log that quotes a stack is none."""
+    if not any(word in head for word in _HEADINGS):
+        return False
     lines = [_ANSI.sub("", line[:_MAX_LINE]).rstrip() for line in head.split("\n")[:1000]]
     begin = next((i for i, line in enumerate(lines) if _thread(line)), None)
     if begin is None:
@@ -249,7 +252,7 @@ def _rank_in(text: str) -> int | None:
 
 
 def _thread(line: str) -> dict[str, str] | None:
-    if not line.startswith(("Thread ", "TID ", "Current thread ", "Traceback for thread ")):
+    if not line.startswith(_HEADINGS):
         return None
     found = next((m for pattern in _THREADS if (m := pattern.match(line))), None)
     return {k: v for k, v in found.groupdict().items() if v is not None} if found else None
