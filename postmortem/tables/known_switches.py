@@ -53,10 +53,10 @@ def find_switches(
     con.execute(
         "CREATE TEMP TABLE switch_names (printed VARCHAR, is_guid BOOLEAN, name VARCHAR, file VARCHAR, line BIGINT)"
     )
-    if not rules or not kinds:
+    if not rules:
         return
     columns = "host, peer, guid, source, headers, file, line"
-    rows = " UNION ALL ".join(f"SELECT {columns} FROM spooled_{kind}" for kind in sorted(kinds))
+    rows = " UNION ALL ".join(f"SELECT {columns} FROM spooled_{kind}" for kind in sorted({"events", *kinds}))
     cables = (
         "SELECT NULL::VARCHAR AS switch, NULL::VARCHAR AS host, NULL::VARCHAR AS file, NULL::BIGINT AS line LIMIT 0"
     )
