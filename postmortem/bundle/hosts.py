@@ -157,10 +157,18 @@ def _after_kind(stem: str) -> Iterator[tuple[str, Shape]]:
 def _leading_kind(lowered: str, kinds: frozenset[str]) -> str | None:
     """The longest of `kinds` that `lowered` is or begins with, a separator after it."""
     best = None
-    for kind in kinds:
+    for kind in _by_letter(kinds).get(lowered[:1], ()):
         if lowered == kind or (lowered.startswith(kind) and lowered[len(kind)] in "-_."):
             best = kind if best is None or len(kind) > len(best) else best
     return best
+
+
+@lru_cache(maxsize=16)
+def _by_letter(kinds: frozenset[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for kind in kinds:
+        found.setdefault(kind[0], []).append(kind)
+    return found
 
 
 def _before_kind(stem: str) -> Iterator[tuple[str, Shape]]:
