@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "postmortem" / "analysis" / "s
 def measured() -> dict[str, tuple[str, str]]:
     """Table → (digest of its statement, its columns)."""
     with tempfile.TemporaryDirectory() as work:
-        con = connect(None, Path(work), threads=1)
+        con = connect(None, Path(work), is_small=True)
         settle(con, Path(work), [], whole=False)
         statements.layouts(PACKAGE).clear()  # nothing is known, so nothing is left out
         analyse(con, "empty")

@@ -188,11 +188,10 @@ def _open(
         if cache and seen:
             keep(cache, seen, spool, Kept(members, tuple(problems[len(todo.problems) :])))
     db_path = folder / "incident.duckdb" if with_file else None
-    # A small bundle's statements are over before a second thread has been woken.
-    threads = 1 if total < WORKERS_FROM_BYTES else None
+    is_small = total < WORKERS_FROM_BYTES
     # In a file columns are compressed: of a large incident memory would not hold them, and what spills is not.
-    tables = folder / "incident.duckdb" if db_path is not None or total >= WORKERS_FROM_BYTES else None
-    con = connect(None if options.redact else tables, folder, options.memory_limit, threads)
+    tables = folder / "incident.duckdb" if db_path is not None or not is_small else None
+    con = connect(None if options.redact else tables, folder, options.memory_limit, is_small=is_small)
     masks = None
     try:
         settle(con, spool, problems, whole=with_file, zone_s=options.zone_s, switch_names=options.switch_names)
@@ -203,7 +202,7 @@ def _open(
 
             # A database of its own, and a folder of its own to spill into: bytes of what is masked must not stay in the file.
             (folder / "masked").mkdir()
-            plain, con = con, connect(db_path, folder / "masked", options.memory_limit, threads)
+            plain, con = con, connect(db_path, folder / "masked", options.memory_limit, is_small=is_small)
             with plain:
                 names = find_names(plain, analysis)
                 sweep(todo.units, names, options.limits, options.workers or default_workers())

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.resources import files
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
@@ -37,3 +39,9 @@ def prepared(name: str, inputs: bytes, make: Callable[[], Any]) -> Any:
             if old != path:
                 old.unlink()
     return made
+
+
+def prepared_toml(package: str, name: str) -> Any:
+    """The TOML file `name` of a package, which must hold no dates: reading it as JSON takes a tenth of the time."""
+    text = files(package).joinpath(name).read_bytes()
+    return prepared(name.removesuffix(".toml"), text, lambda: tomllib.loads(text.decode("utf-8")))

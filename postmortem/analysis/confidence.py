@@ -8,14 +8,12 @@ benchmarks/fit_confidence.py writes from incidents with known causes.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any, Final
 
-_DATA: Final[dict[str, Any]] = tomllib.loads(
-    files("postmortem.analysis").joinpath("weights.toml").read_text(encoding="utf-8")
-)
+from postmortem.prepared import prepared_toml
+
+_DATA: Final[dict[str, Any]] = prepared_toml("postmortem.analysis", "weights.toml")
 WEIGHTS: Final[dict[str, float]] = _DATA["weights"]
 CONFIDENCE: Final[dict[str, float]] = _DATA["confidence"]
 _LIMIT: Final = 6.0

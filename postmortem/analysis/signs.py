@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import operator
-import tomllib
+import re
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final
 
 import duckdb
 
 from postmortem.analysis.windows import SKEW_S, JobTimes
+from postmortem.prepared import prepared_toml
 
 TIERS: Final = ("direct", "told", "own", "victim", "lifecycle")
 SAID: Final = "concat_ws(' ', coalesce(text, message), reason, value)"
 """All that a row says, a record's other lines included: what the conditions of symptoms call `said`."""
+_LOOKS_UP: Final = re.compile(r"(?i)\b(?:exists|select|from|raised_during)\b")
 _OPERATORS: Final = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 
 
@@ -46,7 +47,8 @@ class Rule:
 
 
 def _data(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("postmortem.analysis").joinpath(name).read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = prepared_toml("postmortem.analysis", name)
+    return loaded
 
 
 def load_symptoms() -> tuple[Symptom, ...]:
@@ -121,20 +123,34 @@ def find_signs(con: duckdb.DuckDBPyConnection) -> None:
     )
     con.execute("CREATE TEMP TABLE signs (event_id BIGINT, cause VARCHAR, tier VARCHAR, weight DOUBLE)")
     seen = {row[0] for row in con.execute("SELECT DISTINCT event FROM notable_events").fetchall()}
-    # Each part is planned, whether or not there are such events.
-    parts = [
-        f"SELECT event_id, '{s.cause}', '{s.tier}', {s.weight} FROM notable_events WHERE event IN ({_listed(s.events)}) AND ({s.where})"
-        for s in load_symptoms()
-        if not seen.isdisjoint(s.events)
-    ]
-    if not parts:
+    shown = [s for s in load_symptoms() if not seen.isdisjoint(s.events)]
+    if not shown:
         return
-    con.execute("INSERT INTO signs " + " UNION ALL ".join(parts))
+    con.execute(_signs_of(shown))
     # That an exception was raised is no second explanation of a line that says why it was.
     con.execute("""
         DELETE FROM signs WHERE cause = 'software_exception' AND tier = 'own'
          AND event_id IN (SELECT event_id FROM signs WHERE cause <> 'software_exception' AND tier IN ('direct', 'told') AND weight >= 0.5)""")
     con.execute(_SAME_GPU_AGAIN)
+
+
+def _signs_of(symptoms: list[Symptom]) -> str:
+    """SQL that fills `signs`: one pass over the events for all symptoms but those that look up other rows, each of which has its own."""
+    plain = [s for s in symptoms if not _LOOKS_UP.search(s.where)]
+    parts = [
+        f"SELECT event_id, '{s.cause}', '{s.tier}', {s.weight} FROM notable_events WHERE event IN ({_listed(s.events)}) AND ({s.where})"
+        for s in symptoms
+        if s not in plain
+    ]
+    if plain:
+        tests = ", ".join(
+            f"CASE WHEN event IN ({_listed(s.events)}) AND ({s.where}) THEN {n} END" for n, s in enumerate(plain)
+        )
+        rows = ", ".join(f"({n}, '{s.cause}', '{s.tier}', {s.weight}::DOUBLE)" for n, s in enumerate(plain))
+        parts.append(f"""
+            SELECT event_id, s.cause, s.tier, s.weight FROM (SELECT event_id, unnest([{tests}]) AS n FROM notable_events)
+            JOIN (VALUES {rows}) s(n, cause, tier, weight) USING (n)""")
+    return "INSERT INTO signs " + " UNION ALL ".join(parts)
 
 
 _SAME_GPU_AGAIN: Final = """

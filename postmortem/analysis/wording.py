@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from postmortem.analysis.model import Culprit
+from postmortem.prepared import prepared_toml
 
 
 @lru_cache(maxsize=1)
 def cause_texts() -> dict[str, dict[str, Any]]:
     """Words, next steps and what to collect, per cause class, as causes.toml has them."""
-    return tomllib.loads(files("postmortem.analysis").joinpath("causes.toml").read_text(encoding="utf-8"))
+    loaded: dict[str, dict[str, Any]] = prepared_toml("postmortem.analysis", "causes.toml")
+    return loaded
 
 
 def _fill(text: str, culprit: Culprit) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import os
@@ -57,6 +58,8 @@ def main() -> None:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     # Little of what one run makes is garbage in cycles; looking for it through all modules and definitions again and again costs 0.2 s.
     gc.set_threshold(100_000, 20, 100)
+    # Nor is it collected when the process ends, which takes as long again.
+    atexit.register(gc.freeze)
     try:
         code = cli.main(standalone_mode=False)
     except PostmortemError as error:

@@ -15,6 +15,29 @@ from postmortem.schema import SOURCES, TABLE_BY_NAME, TABLES, Table
 STORAGE_VERSION: Final = "v1.2.0"
 """A file in the library's own default format is refused by older command-line clients."""
 MAGIC: Final = b"DUCK"
+COSTLY: Final = frozenset(
+    {
+        *(
+            "aggregate_reuse",
+            "column_lifetime",
+            "common_subexpressions",
+            "common_subplan",
+            "compressed_materialization",
+        ),
+        *("cte_inlining", "duplicate_groups", "in_clause", "join_filter_pushdown", "late_materialization"),
+        *("outer_join_simplification", "partial_aggregate_pushdown", "partitioned_execution", "projection_placement"),
+        *(
+            "projection_pullup",
+            "redundant_order_keys",
+            "reorder_filter",
+            "self_join_aggregate",
+            "statistics_propagation",
+        ),
+        *("top_n_window_elimination", "window_self_join"),
+    }
+)
+"""Steps of the optimizer that change what a plan costs by a constant at most: over a few thousand rows they take longer than they save.
+The order of joins and what pushes filters into them is not among them."""
 MACRO: Final = re.compile(
     r"^-- ([a-z_]+\([^\n]*)\n(?=CREATE OR REPLACE MACRO ([a-z_]+)\()(CREATE [^;]*);$", re.MULTILINE
 )
@@ -30,11 +53,12 @@ def is_database(path: Path) -> bool:
 
 
 def connect(
-    path: Path | None, work: Path, memory_limit: str = "1GB", threads: int | None = None
+    path: Path | None, work: Path, memory_limit: str = "1GB", *, is_small: bool = False
 ) -> duckdb.DuckDBPyConnection:
     """A connection whose default database is a new file at `path` (in memory without one).
 
-    Spills into `work`; never loads extensions or reads other files on its own.
+    Spills into `work`; never loads extensions or reads other files on its own. The statements of a small incident are over before a
+    second thread has been woken, and are planned without the steps in COSTLY.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
@@ -42,10 +66,13 @@ def connect(
         "preserve_insertion_order": "false",
         "autoinstall_known_extensions": "false",
     }
-    if threads:
-        config["threads"] = threads
+    if is_small:
+        config["threads"] = 1
     con = duckdb.connect(":memory:", config=config)
     con.execute("SET TimeZone = 'UTC'")
+    if is_small:  # a later version may have others, and refuses names that it does not know
+        known = {row[0] for row in con.execute("FROM duckdb_optimizers()").fetchall()}
+        con.execute(f"SET disabled_optimizers = '{','.join(sorted(COSTLY & known))}'")
     if path is not None:
         quoted = str(path).replace("'", "''")
         con.execute(f"ATTACH '{quoted}' AS incident (STORAGE_VERSION '{STORAGE_VERSION}')")

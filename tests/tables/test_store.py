@@ -9,7 +9,7 @@ import pytest
 
 from postmortem.incident import Options, open_incident
 from postmortem.schema import SOURCES, TABLES
-from postmortem.tables.store import STORAGE_VERSION
+from postmortem.tables.store import COSTLY, STORAGE_VERSION, connect
 
 LINE = "2026-02-03T14:02:11.318000+00:00 node-7 kernel: [ 9.5] NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.\n"
 
@@ -68,3 +68,12 @@ def test_every_event_says_where_it_was_read(con: duckdb.DuckDBPyConnection) -> N
 def test_coverage_counts_the_whole_file(con: duckdb.DuckDBPyConnection) -> None:
     row = con.execute("SELECT bytes, lines, recognised, events, odd, sources FROM coverage").fetchall()
     assert row == [(3 * len(LINE), 3, 3, 3, 0, "kernel")]
+
+
+def test_a_small_incident_is_planned_without_the_costly_steps(tmp_path: Path) -> None:
+    with connect(None, tmp_path, is_small=True) as con:
+        row = con.execute("SELECT current_setting('threads'), current_setting('disabled_optimizers')").fetchone()
+        assert row is not None
+        assert (row[0], set(row[1].split(","))) == (1, COSTLY)
+    with connect(None, tmp_path) as con:
+        assert con.execute("SELECT current_setting('disabled_optimizers')").fetchone() == ("",)
