@@ -29,7 +29,8 @@ def write_rows(spool: str, table: str, name: str, frame: pl.DataFrame) -> str:
     if not is_url(spool):
         target = Path(spool, inner)
         target.parent.mkdir(parents=True, exist_ok=True)
-        frame.write_parquet(target, compression="zstd", compression_level=1)
+        # Read once, by the next step: writing has to be quick.
+        frame.write_parquet(target, compression="snappy", statistics=False)
         return inner
     data = io.BytesIO()
     frame.write_parquet(data, compression="zstd", compression_level=1)
