@@ -204,21 +204,30 @@ def typed(message: Message, groups: pl.DataFrame) -> pl.DataFrame:
         name, values = message.severity_by
         severity = pl.col(name).replace_strict(values, default=message.severity, return_dtype=pl.String)
     keep = [c for c in groups.columns if c in ENTITY_TYPES or c == "host"]
-    plain = {c: _plain(c, message.types.get(c)) for c in keep}
-    quick = [e if e is not None else convert(c, message.types.get(c)) for c, e in plain.items()]
-    # With the groups beside them constants get as many rows.
-    frame = groups.with_columns(severity.alias("severity"), *quick).select("severity", *keep)
-    odd = [c for c in keep if plain[c] is not None and frame[c].null_count() > groups[c].null_count()]
-    if odd:
-        frame = frame.with_columns(groups.select(convert(c, message.types.get(c)) for c in odd))
     stated = {
         k: pl.lit(v).cast(ENTITY_TYPES.get(k, pl.String))
         for k, v in message.constants.items()
         if k in ENTITY_TYPES or k == "host"
     }
-    last = {k: pl.coalesce(k, v) if k in keep else v for k, v in stated.items()}
-    for c in dict.fromkeys((*keep, *stated)):
-        if ENTITY_TYPES.get(c, pl.String) == pl.String:
-            value = last.get(c, pl.col(c))
-            last[c] = pl.when(value.str.len_bytes() > 0).then(value)
+    plain = {c: _plain(c, message.types.get(c)) for c in keep}
+    columns = {c: convert(c, message.types.get(c)) if e is None else e for c, e in plain.items()}
+    columns |= {k: v for k, v in stated.items() if k not in keep}
+    texts = [c for c in columns if ENTITY_TYPES.get(c, pl.String) == pl.String]
+    # A text that a converter makes is not made twice.
+    made = [c for c in texts if c in keep and plain[c] is None]
+    columns |= {c: _filled(columns[c]) for c in texts if c not in made and not (c in keep and c in stated)}
+    # With the groups beside them constants get as many rows.
+    frame = groups.with_columns(severity=severity, **columns).select("severity", *columns)
+    odd = [
+        c for c in keep if plain[c] is not None and c not in texts and frame[c].null_count() > groups[c].null_count()
+    ]
+    if odd:
+        frame = frame.with_columns(groups.select(convert(c, message.types.get(c)) for c in odd))
+    last = {c: pl.coalesce(c, v) for c, v in stated.items() if c in keep}
+    last |= {c: _filled(last.get(c, pl.col(c))) for c in texts if c in made or c in last}
     return frame.with_columns(**last) if last else frame
+
+
+def _filled(text: pl.Expr) -> pl.Expr:
+    """Null for an empty text."""
+    return pl.when(text.str.len_bytes() > 0).then(text)

@@ -29,11 +29,14 @@ def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.D
     This outer group tells a match of no groups from none, and spares compiling the pattern twice.
     """
     index: npt.NDArray[np.intp] | None = None
-    if texts.len() > MANY and not _matches_most(texts, pattern):
-        index = _matches(texts, pattern)
-        if not len(index):
-            return NOWHERE, pl.DataFrame()
-        texts = texts[index]
+    if texts.len() > MANY:
+        some = texts.gather_every(texts.len() // SOME)
+        # Where most match looking for the matches first is a waste.
+        if int(some.str.contains(pattern).sum()) * 2 <= some.len():
+            index = _matches(texts, pattern, some)
+            if not len(index):
+                return NOWHERE, pl.DataFrame()
+            texts = texts[index]
     groups = texts.to_frame("t").select(_groups(pattern)).unnest("t")
     missing = groups[WHOLE].null_count()
     if missing == groups.height:
@@ -51,18 +54,13 @@ def _groups(pattern: str) -> pl.Expr:
     return pl.col("t").str.extract_groups(f"(?P<{WHOLE}>{pattern})")
 
 
-def _matches(texts: pl.Series, pattern: str) -> npt.NDArray[np.intp]:
-    """Positions of the texts that match."""
-    is_found = pl.col("t").str.contains(pattern)
-    literal = needed(pattern)
-    if literal is None:
-        return texts.to_frame("t").select(is_found.arg_true()).to_series().to_numpy().astype(np.intp)
-    # Looking for a text takes a tenth of the time that a pattern takes.
-    held = texts.to_frame("t").with_row_index("row").filter(pl.col("t").str.contains(literal, literal=True))
-    return held.filter(is_found)["row"].to_numpy().astype(np.intp)
-
-
-def _matches_most(texts: pl.Series, pattern: str) -> bool:
-    """Whether a pattern takes most of some texts from all over, so that looking for the matches first is a waste."""
-    some = texts.gather_every(texts.len() // SOME)
-    return int(some.str.contains(pattern).sum()) * 2 > some.len()
+def _matches(texts: pl.Series, pattern: str, some: pl.Series) -> npt.NDArray[np.intp]:
+    """Positions of the texts that match; `some` of them tell which of the texts that a match must hold is the rarest."""
+    frame, match = texts.to_frame("t").with_row_index("row"), pl.col("t").str.contains(pattern)
+    literals = needed(pattern)
+    if literals:
+        # Looking for a text takes a tenth of the time that a pattern takes.
+        held = some.to_frame("t").select(pl.col("t").str.contains(x, literal=True).sum().alias(x) for x in literals)
+        rarest = min(literals, key=held.row(0, named=True).__getitem__)
+        frame = frame.filter(pl.col("t").str.contains(rarest, literal=True))
+    return frame.filter(match)["row"].to_numpy().astype(np.intp)

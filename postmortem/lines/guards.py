@@ -80,11 +80,10 @@ def guard(pattern: str) -> Guard:
 
 
 @lru_cache(maxsize=4096)
-def needed(pattern: str) -> str | None:
-    """The longest text that all matches of a pattern hold; None when none is known."""
+def needed(pattern: str) -> tuple[str, ...]:
+    """Texts that all matches of a pattern hold, the longest first; none where none is known."""
     tree = _parsed(pattern)
-    found = _longest(tree) if tree else []
-    return found[0] if found and len(found[0]) >= LEAST else None
+    return tuple(text for text in _longest(tree)[:MOST] if len(text) >= LEAST) if tree else ()
 
 
 def _longest(tree: Any) -> list[str]:

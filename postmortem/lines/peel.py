@@ -26,6 +26,9 @@ MAX_UPTIME_S: Final = 3e9
 NO_HOST: Final = frozenset({"kernel", "-", "localhost", "unknown", "last", "message"})
 """Words that stand where a host is expected and are none."""
 
+FEW_HEADERS: Final = 8
+"""Headers that are looked for together in a few texts that mostly have one."""
+
 _INTS: Final = {"pid": "pid", "tid": "tid", "rank": "rank", "lrank": "local_rank", "gpu": "gpu", "times": "repeats"}
 _TEXTS: Final = ("host", "tag", "src", "lvl", "pod", "ip", "pg")
 _TIME: Final = ("y", "mo", "mon", "d", "hms", "frac", "zone", "md", "epoch")
@@ -90,13 +93,21 @@ class _Part:
     fields: pl.DataFrame
 
 
-def _one_pass(rest: pl.Series, numbers: npt.NDArray[np.intp], are_lines: bool) -> list[_Part]:
-    """The texts of `rest` that lose one header; `numbers` are those of the texts. `are_lines`: none holds a line feed."""
+def _one_pass(rest: pl.Series, numbers: npt.NDArray[np.intp], are_lines: bool, is_first: bool) -> list[_Part]:
+    """The texts of `rest` that lose one header; `numbers` are those of the texts. `are_lines`: none holds a line feed.
+
+    At first each text has a header, mostly; once one came off, mostly no other follows.
+    """
     texts = Sieve(rest)
     found: list[_Part] = []
-    if are_lines and rest.len() > MANY:
-        step = rest.len() // SOME
-        texts.expect({part.header for part in _one_pass(rest[::step], numbers[::step], are_lines)})
+    if are_lines and rest.len() <= MANY:
+        texts.group(set(), FEW_HEADERS if is_first else len(HEADERS))
+    elif are_lines:
+        texts.group(set())
+        if is_first or texts.most_may_have():
+            step = rest.len() // SOME
+            usual = {part.header for part in _one_pass(rest[::step], numbers[::step], are_lines, is_first)}
+            texts.group(usual)
     for number, (header, literals) in enumerate(zip(HEADERS, guards_of_headers().literals, strict=True)):
         index = texts.allowed(number, literals)
         if not len(index):
@@ -116,8 +127,8 @@ def _one_pass(rest: pl.Series, numbers: npt.NDArray[np.intp], are_lines: bool) -
             if not len(index):
                 continue
         found.append(_Part(number, numbers[index], left, fields))
-        texts.left[index] = False
-        if not texts.left.any():
+        texts.take(index)
+        if not len(texts.left):
             break
     return found
 
@@ -237,8 +248,8 @@ def peel(texts: pl.Series) -> pl.DataFrame:
     bare, are_lines = frame["t"], bool(frame["is_line"].all())
     said = _Said(texts.len())
     active, numbers = bare, np.arange(texts.len())
-    for _ in range(MAX_DEPTH):
-        parts = _one_pass(active, numbers, are_lines)
+    for depth in range(MAX_DEPTH):
+        parts = _one_pass(active, numbers, are_lines, depth == 0)
         if not parts:
             break
         for part in parts:

@@ -42,21 +42,41 @@ def segment(lines: pl.DataFrame) -> pl.DataFrame:
     """
     text = pl.col("seg")
     frame = lines.with_columns(seg=pl.coalesce("framed", "text") if "framed" in lines.columns else pl.col("text"))
-    frame = frame.drop("framed", strict=False).with_columns(
-        seg=pl.when(text.str.contains(GLUED_BAR))
-        .then(text.str.replace_all(GLUED_BAR, "${1}" + MARK + "${2}"))
-        .otherwise(text)
-    )
-    twice = frame["seg"].str.count_matches(NCCL_HEAD) > 1
-    if twice.any():
-        marked = pl.Series("seg", [_mark_second_nccl(s) if t else s for s, t in zip(frame["seg"], twice, strict=True)])
-        frame = frame.with_columns(seg=marked)
-    many = pl.col("seg").str.contains(r"[\r\x1e]")
-    if frame.select(many.any()).item():
+    frame = frame.drop("framed", strict=False)
+    # Most lines are whole and plain: one look tells, and what is not there is not replaced.
+    has = frame.select(
+        bar=text.str.contains(GLUED_BAR).any(),
+        second=(text.str.count_matches("NCCL ", literal=True) > 1).any(),
+        parts=text.str.contains(r"[\r\x1e]").any(),
+        escape=text.str.contains("\x1b", literal=True).any(),
+        lost=text.str.starts_with("[").any(),
+        blank=(text.str.strip_chars().str.len_bytes() == 0).any() | text.has_nulls(),
+    ).row(0, named=True)
+    if has["bar"]:
+        glued = text.str.replace_all(GLUED_BAR, "${1}" + MARK + "${2}")
+        frame = frame.with_columns(seg=pl.when(text.str.contains(GLUED_BAR)).then(glued).otherwise(text))
+    if has["second"]:
+        frame = _mark_all(frame)
+    if has["bar"] or has["second"] or has["parts"]:
+        has["parts"] = bool(frame.select(text.str.contains(r"[\r\x1e]").any()).item())
+    if has["parts"]:
         frame = _explode(frame)
-    return frame.with_columns(seg=pl.col("seg").str.replace_all(ANSI, "").str.replace(LOST_ANSI, "")).filter(
-        pl.col("seg").str.strip_chars().str.len_bytes() > 0
-    )
+    if has["escape"]:
+        frame = frame.with_columns(text.str.replace_all(ANSI, ""))
+    if has["escape"] or has["parts"] or has["lost"]:
+        frame = frame.with_columns(text.str.replace(LOST_ANSI, ""))
+    if has["escape"] or has["parts"] or has["lost"] or has["blank"]:
+        frame = frame.filter(text.str.strip_chars().str.len_bytes() > 0)
+    return frame
+
+
+def _mark_all(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with marks in `seg` where a line has several NCCL headers."""
+    twice = frame["seg"].str.count_matches(NCCL_HEAD) > 1
+    if not twice.any():
+        return frame
+    marked = [_mark_second_nccl(s) if t else s for s, t in zip(frame["seg"], twice, strict=True)]
+    return frame.with_columns(seg=pl.Series(marked, dtype=pl.String))
 
 
 def _explode(frame: pl.DataFrame) -> pl.DataFrame:

@@ -27,17 +27,17 @@ LEAST_RUN: Final = 4
 
 @dataclass(slots=True)
 class _Run:
-    """Numbers of headers that few texts have, one after the other, and the texts that may have one of them once it is known."""
+    """Numbers of headers that few texts have, one after the other, and the texts that may have one of them once they are known."""
 
     headers: list[int] = field(default_factory=list)
-    may_have: npt.NDArray[np.bool_] | None = None
+    index: npt.NDArray[np.intp] | None = None
 
 
 class Sieve:
     """Texts of one pass, to ask for those that a guard lets through."""
 
     def __init__(self, texts: pl.Series) -> None:
-        self.texts = texts
+        self._texts = texts
         start = (pl.col("t") + "\0" * DEPTH).cast(pl.Binary).bin.head(DEPTH).bin.reinterpret(dtype=pl.UInt64)
         words, self._word = np.unique(texts.to_frame("t").select(start).to_series().to_numpy(), return_inverse=True)
         places = words.astype("<u8").view(np.uint8).reshape(-1, DEPTH)
@@ -50,32 +50,54 @@ class Sieve:
         self._masks = _held(texts) if texts.len() <= MANY else {}
         self._runs: dict[int, _Run] = {}
         self._usual: set[int] = set()
-        self.left = np.ones(texts.len(), dtype=bool)
+        self._is_left = np.ones(texts.len(), dtype=bool)
+        self.left: npt.NDArray[np.intp] = np.arange(texts.len())
 
-    def expect(self, usual: set[int]) -> None:
-        """Say which headers most of the texts have: others that guards let through often are looked for together, run by run between these."""
-        self._usual = usual
-        some = np.unpackbits(self._bits[self._word[:: max(len(self._word) // SOME, 1)]], axis=1)
-        often = set(np.flatnonzero(some.sum(axis=0) * SHARE > len(some)).tolist())
+    def take(self, index: npt.NDArray[np.intp]) -> None:
+        """Texts at these positions are done with."""
+        self._is_left[index] = False
+        self.left = self.left[self._is_left[self.left]]
+
+    def group(self, usual: set[int], most: int = len(HEADERS)) -> None:
+        """Look for headers together, for at most so many of them, where guards let them through often and they are not `usual`.
+
+        The usual ones, which most of the texts have, come between: few texts are left for those behind them.
+        """
+        self._usual, self._runs = usual, {}
+        often = self._often()
         run = _Run()
         for number, header in enumerate(HEADERS):
             if number in usual:
                 run = _Run()
             elif number in often and is_small(header.pattern):
+                if len(run.headers) == most:
+                    run = _Run()
                 run.headers.append(number)
                 self._runs[number] = run
+
+    def _often(self) -> set[int]:
+        """Numbers of the headers that guards let through often, of a few texts for any of them."""
+        if self._texts.len() <= MANY:
+            literals = guards_of_headers().literals
+            return {k for k in range(len(HEADERS)) if len(self.allowed(k, literals[k]))}
+        some = np.unpackbits(self._bits[self._word[:: len(self._word) // SOME]], axis=1)
+        return {int(k) for k in np.flatnonzero(some.sum(axis=0) * SHARE > len(some))}
+
+    def most_may_have(self) -> bool:
+        """Whether most of the texts may have one of the headers that are looked for together."""
+        run = next(iter(self._runs.values()), None)
+        return run is not None and len(self._of_run(run)) * 2 > len(self._word)
 
     def allowed(self, number: int, literals: tuple[str, ...]) -> npt.NDArray[np.intp]:
         """Positions of the texts that are left and that the guard of that number lets through."""
         byte, bit = number >> 3, np.uint8(128 >> (number & 7))
         if not self._some[byte] & bit:
             return NOWHERE
-        left = self.left
-        if number in self._runs:
-            left = self._left_of(self._runs[number])
-            if not left.any():
-                return NOWHERE
-        index = np.flatnonzero(left & ((self._bits[:, byte] & bit) != 0)[self._word])
+        index: npt.NDArray[np.intp] = self._of_run(self._runs[number]) if number in self._runs else self.left
+        if not len(index):
+            return NOWHERE
+        is_let = (self._bits[:, byte] & bit) != 0
+        index = index[is_let[self._word if len(index) == len(self._word) else self._word[index]]]
         # Compiling a pattern takes longer than looking for the texts that it must hold.
         for literal in literals if number not in self._usual else ():
             if not len(index):
@@ -83,26 +105,27 @@ class Sieve:
             index = index[self._holds(index, literal)]
         return index
 
-    def _left_of(self, run: _Run) -> npt.NDArray[np.bool_]:
+    def _of_run(self, run: _Run) -> npt.NDArray[np.intp]:
         """The texts that are left and may have one of the headers of a run."""
-        if run.may_have is None:
-            index = np.flatnonzero(self.left)
-            run.may_have = self.left
-            if len(run.headers) >= LEAST_RUN and len(index) > MANY:
+        if run.index is None:
+            run.index = self.left
+            if len(run.headers) >= LEAST_RUN and len(run.index):
                 pattern = any_of(HEADERS[k].pattern for k in run.headers)
-                run.may_have = np.zeros(len(self.left), dtype=bool)
-                run.may_have[index] = self._some_of(index).str.contains(pattern).to_numpy()
-        return self.left & run.may_have
+                run.index = run.index[self._some_of(run.index).str.contains(pattern).to_numpy()]
+        elif len(run.index):
+            run.index = run.index[self._is_left[run.index]]
+        return run.index
 
     def _some_of(self, index: npt.NDArray[np.intp]) -> pl.Series:
-        return self.texts if len(index) == self.texts.len() else self.texts[index]
+        return self._texts if len(index) == self._texts.len() else self._texts[index]
 
     def _holds(self, index: npt.NDArray[np.intp], literal: str) -> npt.NDArray[np.bool_]:
         """Which of the texts at these positions hold the literal."""
         if literal not in self._masks:
-            if len(index) * 8 < self.texts.len():
-                return self.texts.gather(index).str.contains(literal, literal=True).to_numpy()
-            self._masks[literal] = self.texts.str.contains(literal, literal=True).to_numpy()
+            if len(index) * 8 < self._texts.len():
+                held: npt.NDArray[np.bool_] = self._texts[index].str.contains(literal, literal=True).to_numpy()
+                return held
+            self._masks[literal] = self._texts.str.contains(literal, literal=True).to_numpy()
         return self._masks[literal][index]
 
 
