@@ -3,7 +3,8 @@
 Planning is what a small incident's SQL costs: a statement over empty tables takes as long as one over a thousand rows. In a file, a
 statement begins with `-- name: x`. Below it, `-- needs: a | b, c` says that it has no rows (no effect) unless a or b, and c, have rows:
 a word is a table, with a dot in it an event or fact, after `=` a source of events. A table that such a statement would have made is
-made empty, with the columns that layouts.json beside the file keeps for it.
+made empty, with the columns that layouts.json beside the file keeps for it. Lines within a statement between `-- part: a | b` and
+`-- end` (a branch of a union with its UNION ALL) are left out on the same condition.
 """
 
 from __future__ import annotations
@@ -22,15 +23,20 @@ _MADE: Final = re.compile(r"CREATE (?:OR REPLACE )?TEMP TABLE (\w+)|INSERT INTO 
 LAYOUTS: Final = "layouts.json"
 
 
+Needs = tuple[tuple[str, ...], ...]
+"""Groups of words: of each group one at least has rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement without its comments. `makes`: the table it creates, `fills`: the one it creates or inserts into."""
+    """A statement without its comments. `makes`: the table it creates, `fills`: the one it creates or inserts into, `parts`: its text in pieces, each with what it needs."""
 
     name: str
     sql: str
-    needs: tuple[tuple[str, ...], ...] = ()
+    needs: Needs = ()
     makes: str | None = None
     fills: str | None = None
+    parts: tuple[tuple[Needs, str], ...] = ()
 
     @property
     def digest(self) -> str:
@@ -45,17 +51,29 @@ def parsed(package: str, name: str) -> tuple[Statement, ...]:
     return tuple(_statement(part) for part in text.split("-- name: ")[1:])
 
 
+def _needs(words: str) -> Needs:
+    return tuple(tuple(word.strip() for word in group.split("|")) for group in words.split(","))
+
+
 def _statement(part: str) -> Statement:
     name, *lines = part.split("\n")
-    needs: tuple[tuple[str, ...], ...] = ()
+    needs: Needs = ()
+    parts: list[tuple[Needs, list[str]]] = [((), [])]
     for line in lines:
-        if line.startswith("-- needs: "):
-            groups = line.removeprefix("-- needs: ").split(",")
-            needs = tuple(tuple(word.strip() for word in group.split("|")) for group in groups)
-    sql = "\n".join(line for line in lines if not line.lstrip().startswith("--")).strip()
+        said = line.strip()
+        if said.startswith("-- needs: "):
+            needs = _needs(said.removeprefix("-- needs: "))
+        elif said.startswith("-- part: "):
+            parts.append((_needs(said.removeprefix("-- part: ")), []))
+        elif said == "-- end":
+            parts.append(((), []))
+        elif not said.startswith("--"):
+            parts[-1][1].append(line)
+    pieces = tuple((need, "\n".join(text)) for need, text in parts)
+    sql = "\n".join(text for _, text in pieces).strip()
     made = _MADE.match(sql)
     makes, into = made.groups() if made else (None, None)
-    return Statement(name.strip(), sql, needs, makes, makes or into)
+    return Statement(name.strip(), sql, needs, makes, makes or into, pieces)
 
 
 def statements(package: str, name: str) -> list[tuple[str, str]]:
@@ -80,24 +98,22 @@ def columns_of(con: duckdb.DuckDBPyConnection, table: str) -> str:
 class _Filled:
     """Which tables have rows, and which events there are, while the statements of one file run."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, todo: tuple[Statement, ...]) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
-        made = {s.makes for s in todo}
-        words = {word for s in todo for group in s.needs for word in group}
-        asked = sorted(w for w in words if w not in made and "." not in w and not w.startswith("="))
-        self._rows: dict[str | None, bool] = {}
-        if asked:
-            listed = ", ".join(f"EXISTS (FROM {table})" for table in asked)
-            found = con.execute(f"SELECT {listed}").fetchone() or ()
-            self._rows = dict(zip(asked, found, strict=True))
+        self._rows: dict[str, bool] = {}
         self._events: set[str] | None = None
 
-    def note(self, table: str | None, count: int) -> None:
-        """`count` rows went into `table`."""
-        self._rows[table] = self._rows.get(table, False) or count > 0
+    def note(self, s: Statement, count: int) -> None:
+        """The statement made `count` rows."""
+        if s.makes:
+            self._rows[s.makes] = count > 0
+        elif s.fills and count:
+            self._rows[s.fills] = True
 
     def has(self, word: str) -> bool:
         if "." not in word and not word.startswith("="):
+            if word not in self._rows:  # one by one: a statement that asks for many is planned as a join of all
+                self._rows[word] = self._con.execute(f'SELECT 1 FROM "{word}" LIMIT 1').fetchone() is not None
             return self._rows[word]
         if self._events is None:
             self._events = {
@@ -108,20 +124,25 @@ class _Filled:
             }
         return word in self._events
 
+    def meets(self, needs: Needs) -> bool:
+        """Of each group one word at least has rows."""
+        return all(any(self.has(word) for word in group) for group in needs)
+
 
 def run(con: duckdb.DuckDBPyConnection, package: str, name: str) -> None:
     """Run the statements of a SQL file in order, but for those whose `needs` have no rows."""
     todo = parsed(package, name)
-    filled = _Filled(con, todo)
+    filled = _Filled(con)
     known = layouts(package)
     for s in todo:
-        is_idle = not all(any(filled.has(word) for word in group) for group in s.needs)
+        is_idle = not filled.meets(s.needs)
         if is_idle and s.makes is None:
             continue
         digest, columns = known.get(s.makes or "", ("", ""))
         if is_idle and digest == s.digest:
             con.execute(f"CREATE TEMP TABLE {s.makes} ({columns})")
-            filled.note(s.makes, 0)
+            filled.note(s, 0)
             continue
-        row = con.execute(s.sql).fetchone() if s.fills else con.execute(s.sql) and None
-        filled.note(s.fills, int(row[0]) if row else 0)
+        sql = "\n".join(text for need, text in s.parts if filled.meets(need))
+        row = con.execute(sql).fetchone() if s.fills else con.execute(sql) and None
+        filled.note(s, int(row[0]) if row else 0)

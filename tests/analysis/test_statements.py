@@ -58,6 +58,28 @@ def test_without_what_it_needs_a_statement_does_nothing(con: duckdb.DuckDBPyConn
             con.execute("ROLLBACK")
 
 
+PARTED = [(s, n) for file in FILES for s in parsed(PACKAGE, file) for n, (need, _) in enumerate(s.parts) if need]
+
+
+@pytest.mark.parametrize(("s", "number"), PARTED, ids=[f"{s.name}-{n}" for s, n in PARTED])
+def test_without_what_it_needs_a_part_adds_nothing(con: duckdb.DuckDBPyConnection, s: Statement, number: int) -> None:
+    rest = "\n".join(text for n, (_, text) in enumerate(s.parts) if n != number)
+    for group in s.parts[number][0]:
+        con.execute("BEGIN")
+        try:
+            emptied(con, group)
+            assert written(con, s, s.sql) == written(con, s, rest), f"{s.name} has rows without {' and '.join(group)}"
+        finally:
+            con.execute("ROLLBACK")
+
+
+def written(con: duckdb.DuckDBPyConnection, s: Statement, sql: str) -> list[tuple[object, ...]]:
+    """What the table of the statement holds when it alone writes it, by this text."""
+    con.execute(f"DROP TABLE {s.makes}" if s.makes else f"DELETE FROM {s.fills}")
+    con.execute(sql)
+    return sorted(con.execute(f"FROM {s.fills}").fetchall(), key=repr)
+
+
 def _has(con: duckdb.DuckDBPyConnection, table: str) -> bool:
     found = con.execute(f"SELECT EXISTS (FROM {table})").fetchone()
     return bool(found and found[0])

@@ -87,52 +87,76 @@ WITH own AS (
   WHERE NOT c.is_borrowed AND e.ts IS NOT NULL AND e.event IN ('nccl.init_done', 'train.step', 'torch.watchdog_timeout', 'process.signal', 'host.storage_stall', 'job.start')
 ), numbered AS (
   SELECT *, row_number() OVER (PARTITION BY file, step, rank ORDER BY line, "offset") AS again FROM own WHERE event = 'train.step' AND step IS NOT NULL
-), seen AS (
+), seen(kind, key, grade, unit, node, us) AS (
   -- All members of a communicator leave its set-up together.
+  -- part: nccl.init_done
   SELECT 'init' AS kind, concat_ws('/', coalesce(comm_hash, value), nranks) AS key, 'fine' AS grade, unit, node, us FROM own WHERE event = 'nccl.init_done' AND coalesce(comm_hash, value) IS NOT NULL
   UNION ALL
+  -- end
   -- A step ends on all ranks with its last collective. A table of steps has a time of its maker's choice.
+  -- part: train.step
   SELECT 'step', concat_ws('/', step, again), CASE WHEN is_text THEN 'fine' ELSE 'coarse' END, unit, node, us FROM numbered
   UNION ALL
+  -- end
+  -- part: collectives, ranks
   SELECT 'collective', concat_ws('/', 'dump', c.pg, c.seq, c.op), 'fine', concat_ws('|', r.node, 'dump'), r.node, epoch_us(c.ts) FROM collectives c JOIN ranks r USING (rank)
   WHERE c.ts IS NOT NULL AND c.state = 'completed' AND NOT coalesce(c.is_p2p, false) AND r.node IS NOT NULL
   UNION ALL
+  -- end
+  -- part: coll_samples, ranks
   SELECT 'collective', concat_ws('/', 'timed', c.comm_hash, c.seq, c.op, c.bytes), 'fine', concat_ws('|', r.node, 'dump'), r.node, epoch_us(c.ts) FROM coll_samples c JOIN ranks r USING (rank)
   WHERE c.ts IS NOT NULL AND c.comm_hash IS NOT NULL AND r.node IS NOT NULL
   UNION ALL
+  -- end
   -- Ranks that wait in one collective began to wait when it was called, and give up a timeout later; only the late one's differs.
+  -- part: torch.watchdog_timeout
   SELECT 'watchdog', concat_ws('/', coalesce(pg, '0'), seq, op), 'medium', unit, node, us - (elapsed_ms * 1000)::BIGINT FROM own
   WHERE event = 'torch.watchdog_timeout' AND seq IS NOT NULL AND elapsed_ms IS NOT NULL
   UNION ALL
+  -- end
   -- A scheduler's signal reaches all launchers at once.
+  -- part: process.signal
   SELECT 'signal', '', 'medium', unit, node, min(us) FROM own WHERE event = 'process.signal' AND is_told GROUP BY unit, node HAVING max(us) - min(us) < 1e6
   UNION ALL
+  -- end
+  -- part: host.storage_stall
   SELECT 'storage', coalesce(peer, ''), 'coarse', unit, node, max(us) FROM own WHERE event = 'host.storage_stall' AND severity <> 'info' GROUP BY unit, node, peer
   UNION ALL
+  -- end
   -- A job's first lines on all its nodes, and what the scheduler says of its start.
   SELECT 'start', '', 'coarse', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id) WHERE c.class = 'job' AND NOT c.is_borrowed AND e.source IN ('trainer', 'torch', 'nccl') GROUP BY c.unit, c.node
   UNION ALL
+  -- part: pod.node
   SELECT 'start', '', 'coarse', c.unit, c.node, max(epoch_us(f.ts)) FROM facts f JOIN fact_line_clock c USING (file, line, "offset") WHERE f.fact = 'pod.node' AND f.ts IS NOT NULL GROUP BY c.unit, c.node
   UNION ALL
+  -- end
+  -- part: job.start
   SELECT 'start', '', 'coarse', unit, node, max(us) FROM own WHERE event = 'job.start' AND severity = 'info' GROUP BY unit, node HAVING count(DISTINCT job_id) <= 1
   UNION ALL
+  -- end
   SELECT 'end', '', 'coarse', c.unit, c.node, max(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id)
   WHERE e.event = 'job.end' OR (c.class = 'job' AND e.source IN ('trainer', 'torch', 'nccl')) GROUP BY c.unit, c.node
   -- A log of a moment has no end of its own.
   HAVING bool_or(e.event = 'job.end') OR max(epoch_us(e.ts)) - min(epoch_us(e.ts)) > 120e6
   UNION ALL
   -- A process that the kernel kills, and the launcher that finds it dead.
+  -- part: host.oom_kill | torch.elastic_failure | process.signal
   SELECT 'killed', concat_ws('/', c.node, e.pid), 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id)
   WHERE e.pid IS NOT NULL AND e.ts IS NOT NULL AND NOT c.is_borrowed AND (e.event = 'host.oom_kill' OR (e.event IN ('torch.elastic_failure', 'process.signal') AND (e.exit_code = -9 OR e.signal = 9))) GROUP BY c.unit, c.node, e.pid
   UNION ALL
+  -- end
   -- A host's part of the job dying, by its launcher, by the scheduler, and (within minutes) by the last fault that its kernel printed.
+  -- part: torch.elastic_failure
   SELECT 'died', c.node, 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id)
   WHERE e.event = 'torch.elastic_failure' AND c.class = 'job' AND e.ts IS NOT NULL AND NOT c.is_borrowed GROUP BY c.unit, c.node
   UNION ALL
+  -- end
+  -- part: process.exit
   SELECT 'died', coalesce(p.node, e.host), 'medium', c.unit, c.node, min(epoch_us(e.ts)) FROM events e JOIN line_clock c USING (event_id) LEFT JOIN pod_node p ON p.pod = coalesce(e.pod, e.host)
   WHERE e.event = 'process.exit' AND e.source = 'scheduler' AND c.class = 'scheduler' AND coalesce(p.node, e.host) IS NOT NULL AND e.ts IS NOT NULL AND NOT c.is_borrowed
   GROUP BY coalesce(p.node, e.host), c.unit, c.node HAVING max(epoch_us(e.ts)) - min(epoch_us(e.ts)) < 60e6
   UNION ALL
+  -- end
   SELECT 'fault', c.node, 'coarse', c.unit, c.node, CASE WHEN c.class = 'job' THEN min(epoch_us(e.ts)) ELSE max(epoch_us(e.ts)) END
   FROM events e JOIN line_clock c USING (event_id)
   WHERE e.ts IS NOT NULL AND NOT c.is_borrowed AND (c.class = 'job' AND e.event IN ('torch.elastic_failure', 'torch.exception', 'torch.cuda_error', 'nccl.ib_completion_error')

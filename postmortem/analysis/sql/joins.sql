@@ -90,20 +90,42 @@ said AS (
   UNION ALL SELECT 'rank-host', node, 'rank ' || rank, host, 'stated', 1.0, file, line FROM claim WHERE host IS NOT NULL
   UNION ALL SELECT 'rank-pid', node, 'rank ' || rank, pid::VARCHAR, 'stated', 1.0, file, line FROM claim WHERE pid IS NOT NULL
   UNION ALL SELECT 'rank-pci', c.node, 'rank ' || c.rank, c.pci, 'stated', 1.0, c.file, c.line FROM claim c JOIN ranks r USING (rank) WHERE c.pci = r.pci
+  -- part: gpus, stated_gpus
   UNION ALL SELECT 'pci-gpu', g.host, g.pci, g.gpu::VARCHAR, 'stated', 1.0, s.file, s.line FROM gpus g JOIN (SELECT coalesce(p.node, s.host) AS host, s.pci, s.gpu, s.file, s.line FROM stated_gpus s LEFT JOIN pod_node p ON p.pod = s.host) s
     ON s.host = g.host AND s.pci = g.pci AND s.gpu = g.gpu
+  -- end
+  -- part: gpus, rank_claim
   UNION ALL SELECT 'pci-gpu', g.host, g.pci, g.gpu::VARCHAR, CASE WHEN c.gpu IS NULL THEN 'CUDA index' ELSE 'stated' END, CASE WHEN c.gpu IS NULL THEN 0.6 ELSE 1.0 END, c.file, c.line
     FROM gpus g JOIN claim c ON c.node = g.host AND c.pci = g.pci AND coalesce(c.gpu, c.cuda) = g.gpu
+  -- end
+  -- part: nics, nic_pairs
   UNION ALL SELECT 'nic-pci', n.host, coalesce(n.dev, n.ifname), n.pci, k.basis, CASE k.basis WHEN 'stated' THEN 1.0 ELSE 0.95 END, k.file, k.line FROM nics n JOIN nic_pairs k ON k.host = n.host AND k.name IN (n.dev, n.ifname) AND k.pci = n.pci
+  -- end
+  -- part: nics, nic_order
   UNION ALL SELECT 'nic-pci', n.host, n.dev, n.pci, 'order', 0.6, n.file, n.line FROM nics n JOIN nic_order o ON o.host = n.host AND o.dev = n.dev AND o.pci = n.pci
+  -- end
+  -- part: nics, nic_netdev
   UNION ALL SELECT 'nic-netdev', n.host, n.dev, n.ifname, k.basis, CASE k.basis WHEN 'stated' THEN 1.0 ELSE 0.95 END, k.file, k.line FROM nics n JOIN nic_netdev k ON k.host = n.host AND k.dev = n.dev AND k.ifname = n.ifname
+  -- end
+  -- part: nics, nic_order
   UNION ALL SELECT 'nic-netdev', n.host, n.dev, n.ifname, 'order', 0.6, n.file, n.line FROM nics n JOIN nic_order o ON o.host = n.host AND o.dev = n.dev AND o.ifname = n.ifname
+  -- end
+  -- part: nics, nic_seen, gpus
   UNION ALL SELECT 'nic-gpu', n.host, coalesce(n.dev, n.ifname), g.pci, 'stated', 1.0, s.file, s.line FROM nics n JOIN nic_seen s ON s.host = n.host AND s.gpu = n.gpu AND (s.dev = n.dev OR s.ifname = n.ifname)
     JOIN gpus g ON g.host = n.host AND g.gpu = n.gpu WHERE n.gpu_basis IS NULL
+  -- end
+  -- part: near_gpus
   UNION ALL SELECT 'nic-gpu', host, dev, gpu_pci, basis, confidence, file, line FROM near_gpus
+  -- end
+  -- part: nic_use
   UNION ALL SELECT 'rank-nic', node, 'rank ' || rank, dev, basis, 1.0, file, line FROM nic_use
+  -- end
+  -- part: ports
   UNION ALL SELECT 'port-nic', host, switch || ' ' || port, dev, CASE basis WHEN 'coincidence' THEN basis ELSE 'stated' END, CASE basis WHEN 'coincidence' THEN 0.7 ELSE 1.0 END, file, line FROM ports WHERE host IS NOT NULL AND dev IS NOT NULL
+  -- end
+  -- part: addresses
   UNION ALL SELECT 'address-host', host, address, coalesce(ifname, host), 'stated', 1.0, file, line FROM addresses WHERE host IS NOT NULL
+  -- end
 )
 SELECT kind, host, a, b, arg_max(basis, (confidence, -line, file, basis)), max(confidence), arg_max(file, (confidence, -line, file)), arg_max(line, (confidence, -line, file))
 FROM said WHERE a IS NOT NULL AND b IS NOT NULL GROUP BY kind, host, a, b ORDER BY 1, 2, 3, 4;

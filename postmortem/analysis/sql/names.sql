@@ -157,24 +157,34 @@ WITH init AS (
 SELECT i.rank, i.host, i.pid, i.local_rank, i.gpu, i.cuda, i.pci, i.nranks, i.comm_hash, i.file, i.line, CASE WHEN i.event = 'nccl.init_done' THEN 5 ELSE 4 END AS weight, i.ts
 FROM init i JOIN world w ON i.nranks = w.n
 UNION ALL
+-- part: torch.elastic_failure
 SELECT rank, host, pid, local_rank, NULL, NULL, NULL, NULL, NULL, file, line, 3, ts FROM events
 WHERE event = 'torch.elastic_failure' AND rank IS NOT NULL
 UNION ALL
+-- end
 -- The agent of a host lists the ranks that it starts, by local rank.
+-- part: rendezvous.ranks
 SELECT try_cast(trim(r.rank) AS BIGINT), r.host, NULL, r.n - 1, NULL, NULL, NULL, NULL, NULL, r.file, r.line, 3, r.ts FROM (
   SELECT host, file, line, ts, unnest(string_split(value, ',')) AS rank, generate_subscripts(string_split(value, ','), 1) AS n FROM facts WHERE fact = 'rendezvous.ranks' AND value IS NOT NULL
 ) r WHERE try_cast(trim(r.rank) AS BIGINT) IS NOT NULL
 UNION ALL
+-- end
+-- part: =torch | =nccl
 SELECT e.rank, coalesce(e.host, f.host), max(e.pid), max(e.local_rank), NULL, NULL, NULL, NULL, NULL, e.file, min(e.line), 2, min(e.ts)
 FROM events e JOIN files f USING (file)
 WHERE e.source IN ('torch', 'nccl') AND e.rank IS NOT NULL AND contains(coalesce(e.text, ''), '[rank' || e.rank || ']') AND coalesce(e.host, f.host) IS NOT NULL
 GROUP BY e.rank, coalesce(e.host, f.host), e.file
 UNION ALL
+-- end
+-- part: =torch
 SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, min(line), 1, min(ts) FROM events
 WHERE source = 'torch' AND rank IS NOT NULL AND contains(coalesce(text, ''), '[rank' || rank || ']') GROUP BY rank, file
 UNION ALL
+-- end
+-- part: file_rank
 SELECT rank, host, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, 0, CASE WHEN host IS NULL THEN 1 ELSE 2 END, NULL FROM file_rank
 UNION ALL
+-- end
 SELECT rank, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, file, 0, 1, NULL FROM "groups" WHERE rank IS NOT NULL GROUP BY rank, file;
 
 -- name: ranks
@@ -218,24 +228,32 @@ FROM events e LEFT JOIN pod_node p ON p.pod = e.host
 WHERE e.event IN ('nccl.ib_device', 'nccl.ib_completion_error', 'nccl.ib_async_event') AND e.dev IS NOT NULL AND e.host IS NOT NULL
 UNION ALL
 -- What bootstrap, out-of-band and socket connections go through: the front end, unless collectives have no other way.
+-- part: nccl.net | net.oob
 SELECT coalesce(p.node, e.host), NULL, e.ifname, NULL, CASE WHEN NOT coalesce(t.has_fabric, false) AND coalesce(t.has_sockets, false) THEN CASE WHEN contains(e.message, 'Socket') THEN 'back' END ELSE 'front' END,
        NULL, NULL, NULL, e.file, e.line
 FROM (SELECT host, ifname, message, file, line FROM events WHERE event = 'nccl.net' UNION ALL SELECT host, ifname, '', file, line FROM facts WHERE fact = 'net.oob') e
 LEFT JOIN pod_node p ON p.pod = e.host LEFT JOIN transports t ON t.host = coalesce(p.node, e.host)
 WHERE e.ifname IS NOT NULL AND e.host IS NOT NULL AND (p.pod IS NULL OR NOT p.is_pod)
 UNION ALL
+-- end
+-- part: =kernel
 SELECT host, dev, ifname, pci, NULL, NULL, NULL, NULL, file, line FROM events
 WHERE source = 'kernel' AND host IS NOT NULL AND (dev IS NOT NULL OR ifname IS NOT NULL OR pci IS NOT NULL AND event LIKE 'nic.%') AND (event LIKE 'nic.%' OR event LIKE 'link.%')
   AND (pci IS NOT NULL OR ifname IS NOT NULL)
 UNION ALL
+-- end
+-- part: nic.rename
 SELECT host, dev, ifname, pci, NULL, NULL, NULL, NULL, file, line FROM facts WHERE fact = 'nic.rename' AND host IS NOT NULL
 UNION ALL
+-- end
 -- The far end of a cable, as the switch knows it: a network device by LLDP, an HCA on InfiniBand.
+-- part: ports
 SELECT coalesce(p.node, c.host), CASE WHEN NOT is_netdev THEN dev END, CASE WHEN is_netdev THEN dev END, NULL, NULL, NULL, NULL, NULL, c.file, c.line
 FROM (SELECT host, dev, regexp_matches(dev, '^(en|eth|ib[0-9]|ibp|hsn|bond|rdma[0-9]|p[0-9]+p|sl)') AS is_netdev, file, line FROM ports
       WHERE basis IN ('lldp', 'ibnetdiscover') AND regexp_matches(dev, '^[a-z][A-Za-z0-9_.-]*[0-9]') AND NOT regexp_matches(dev, '[/:]') AND host NOT IN (SELECT switch FROM ports)) c
 LEFT JOIN pod_node p ON p.pod = c.host WHERE c.host IN (SELECT name FROM host_names WHERE is_machine) OR c.host IN (SELECT node FROM ranks)
 UNION ALL
+-- end
 SELECT coalesce(p.node, s.host), s.dev, s.ifname, s.pci, s.network, s.guid, s.mac, s.gpu, s.file, s.line FROM stated_nics s LEFT JOIN pod_node p ON p.pod = s.host WHERE s.host IS NOT NULL;
 
 -- name: nic_pairs
