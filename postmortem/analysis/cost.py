@@ -141,6 +141,7 @@ def _with_steps(records: Records, inp: CostInput, own: AttemptSteps) -> Loss:
         last_step=lines.last_step + ending.unlogged,
         healthy_step_s=healthy,
         throughput_loss=throughput_loss(lines.frame, healthy) if healthy else None,
+        throughput_basis=("few steps" if lines.pace.is_assumed else "steps") if healthy else None,
         notes=tuple(n for n in (*_step_notes(own, ending), *durable.notes, work.note) if n),
     )
     more = work.more + slack.total + under_way

@@ -306,6 +306,8 @@ class Loss:
     watts: float | None = None
     advice: Advice | None = None
     savings: tuple[Saving, ...] = ()
+    throughput_basis: Literal["steps", "few steps", "trace"] | None = None
+    """What `throughput_loss` is of: the job against its own past (fewer than 20 healthy steps are few), or ranks against their peers."""
 
 
 @dataclass(frozen=True, slots=True)

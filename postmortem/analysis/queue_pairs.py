@@ -184,7 +184,7 @@ def with_lost_throughput(picture: QueuePairs, loss: Loss) -> QueuePairs:
     if not picture.slow or picture.traced_share is None:
         return picture
     low = min(1.0, picture.traced_share)
-    share = loss.throughput_loss
+    share = loss.throughput_loss if loss.throughput_basis != "trace" else None
     if share is None or not 0 < share < 1:
         return replace(picture, lost=Span(low, low, low), lost_basis="the traced requests alone: a lower bound")
     per_step = None

@@ -213,11 +213,15 @@ def explained_by_traces(verdict: Verdict, traces: list[Traced], *, has_failure: 
 
 
 def taxed(loss: Loss, traces: list[Traced]) -> Loss:
-    """The loss with the straggler tax of the worst trace, where step lines gave none (spatial form: 1 - 1/S)."""
+    """The loss with the straggler tax of the worst trace (spatial form: 1 - 1/S), unless enough steps show one of their own.
+
+    Steps are compared with the job's own past: of what was slow from the first step on they show nothing, so their 0 says nothing against a trace.
+    """
     known = [t.view for t in traces if t.view.waste_share is not None]
     if not known:
         return loss
     worst = max(known, key=lambda v: v.slowdown or 0.0)
-    notes = tuple(f"Trace {v.trace}: {v.summary}" for v in known[:MAX_TRACES])
-    share = loss.throughput_loss if loss.throughput_loss is not None else worst.waste_share
-    return replace(loss, throughput_loss=share, notes=(*loss.notes, *notes))
+    notes = (*loss.notes, *(f"Trace {v.trace}: {v.summary}" for v in known[:MAX_TRACES]))
+    if loss.throughput_loss and loss.throughput_basis != "few steps":
+        return replace(loss, notes=notes)
+    return replace(loss, throughput_loss=worst.waste_share, throughput_basis="trace", notes=notes)

@@ -274,6 +274,7 @@ def _loss(loss: Loss) -> Json:
         "cost": _span(loss.cost),
         "ettr_attempt": _number(loss.ettr_attempt),
         "throughput_loss": _number(loss.throughput_loss),
+        "throughput_basis": loss.throughput_basis,
         "checkpoint_advice": _advice(loss.advice),
         "what_if": [_saving(saving) for saving in loss.savings],
         "last_step": loss.last_step,

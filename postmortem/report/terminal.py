@@ -26,7 +26,7 @@ from postmortem.report.figures import (
 )
 from postmortem.report.view_hops import chain, network_sentence, reach_sentence
 from postmortem.report.words import cause_title, culprit_name, sentence, unsaid
-from postmortem.report.words_loss import advice_words, energy_words, ratio_words, saving_words
+from postmortem.report.words_loss import advice_words, energy_words, ratio_words, saving_words, throughput_words
 
 EVIDENCE_LINES = 6
 RIVALS = 5
@@ -193,7 +193,7 @@ def _loss(page: _Page, loss: Loss) -> None:
         page.text(f"- last durable checkpoint: step {loss.last_durable_step:,}", hang=2)
     ratios = [f"{name} {share}" for name, share in ratio_words(loss)]
     if loss.throughput_loss:
-        ratios.append(f"throughput lost {percent(loss.throughput_loss)}")
+        ratios.append(f"{throughput_words(loss)} {percent(loss.throughput_loss)}")
     if ratios:
         page.text(f"- {', '.join(ratios)}", hang=2)
     page.items(saving_words(saving, loss.advice) for saving in loss.savings)

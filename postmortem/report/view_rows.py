@@ -26,7 +26,7 @@ from postmortem.report.queries import FileCoverage, Lane, OddLine, StepBin
 from postmortem.report.svg import lane_title
 from postmortem.report.svg_loss import kind_of, loss_bar
 from postmortem.report.words import bin_title
-from postmortem.report.words_loss import advice_figures, advice_words, ratio_words, saving_words
+from postmortem.report.words_loss import advice_figures, advice_words, ratio_words, saving_words, throughput_words
 
 WORDS_LIMIT = 1000
 NAME_LIMIT = 240
@@ -181,7 +181,7 @@ def _loss_facts(loss: Loss) -> list[tuple[str, str]]:
         ("last durable checkpoint", None if loss.last_durable_step is None else f"step {loss.last_durable_step:,}"),
         ("last step", None if loss.last_step is None else f"step {loss.last_step:,}"),
         ("healthy step", None if loss.healthy_step_s is None else duration(loss.healthy_step_s)),
-        ("throughput lost to slow steps", None if loss.throughput_loss is None else percent(loss.throughput_loss)),
+        (throughput_words(loss), None if loss.throughput_loss is None else percent(loss.throughput_loss)),
         *ratio_words(loss),
         ("GPU-hours idle after onset", None if loss.idle_gpu_hours is None else significant(loss.idle_gpu_hours)),
         ("GPU-hours of excess in slow steps", None if not loss.tax_gpu_hours else significant(loss.tax_gpu_hours)),

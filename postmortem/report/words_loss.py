@@ -14,6 +14,13 @@ def spread(span: Span, write: Callable[[float], str], unit: str = "") -> str:
     return best if agrees(span) else f"{best} ({write(span.lo)} to {write(span.hi)})"
 
 
+def throughput_words(loss: Loss) -> str:
+    """What the share of the throughput was lost to, and who says so."""
+    if loss.throughput_basis == "trace":
+        return "throughput lost to uneven work (trace)"
+    return f"throughput lost to slow steps{' (few steps)' if loss.throughput_basis == 'few steps' else ''}"
+
+
 def _what(saving: Saving) -> str:
     if saving.what == "checkpoint_interval":
         return f"A save every {duration(saving.interval_s)} would have saved at least"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from conftest import Analyse, Run
 from trace_samples import MOVE, jitter, parquet, trace
 
 from postmortem.analysis.model import Analysis, Loss
-from postmortem.analysis.model_slow import TraceView
+from postmortem.analysis.model_slow import QueuePairs, TraceView
 from postmortem.analysis.peers import SlowPeer, change_points, slow_peers
 from postmortem.analysis.queue_pairs import common_ground, with_lost_throughput
 from postmortem.analysis.stragglers import Traced, taxed
@@ -287,11 +288,41 @@ def test_published_traces(shared: Path, postmortem: Run, tmp_path: Path, name: s
 def test_of_a_trace_and_steps_the_bill_takes_the_steps_and_notes_the_trace() -> None:
     """Against its own past the job lost a tenth, against equal work everywhere a half: the first is the figure, the second a note."""
     view = TraceView("a.parquet", 16, 4, 44, slowdown=2.0, waste_share=0.5, cause="rank", summary="Rank 0.")
-    both = taxed(Loss(throughput_loss=0.1), [Traced(view, (), ())])
-    assert both.throughput_loss == 0.1
+    both = taxed(Loss(throughput_loss=0.1, throughput_basis="steps"), [Traced(view, (), ())])
+    assert (both.throughput_loss, both.throughput_basis) == (0.1, "steps")
     assert both.notes == ("Trace a.parquet: Rank 0.",)
     alone = taxed(Loss(), [Traced(view, (), ())])
-    assert alone.throughput_loss == 0.5
+    assert (alone.throughput_loss, alone.throughput_basis) == (0.5, "trace")
+
+
+@pytest.mark.parametrize(
+    ("share", "basis", "taken"),
+    [
+        # Slow from the first step on: the job's own past says nothing of it.
+        (0.0, "steps", (0.5, "trace")),
+        (0.0, "few steps", (0.5, "trace")),
+        (0.1, "few steps", (0.5, "trace")),
+        (0.1, "steps", (0.1, "steps")),
+    ],
+)
+def test_the_share_that_is_measured_counts(
+    share: float, basis: Literal["steps", "few steps"], taken: tuple[float, str]
+) -> None:
+    view = TraceView("a.parquet", 16, 4, 44, slowdown=2.0, waste_share=0.5, cause="rank", summary="Rank 0.")
+    found = taxed(Loss(throughput_loss=share, throughput_basis=basis), [Traced(view, (), ())])
+    assert (found.throughput_loss, found.throughput_basis) == taken
+    untraced = replace(view, waste_share=None)
+    assert (
+        taxed(Loss(throughput_loss=share, throughput_basis=basis), [Traced(untraced, (), ())]).throughput_loss == share
+    )
+
+
+def test_a_traces_share_is_not_laid_on_queue_pairs() -> None:
+    picture = QueuePairs(slow=1, traced_share=0.02, extra_us=50.0)
+    shared_out = with_lost_throughput(picture, Loss(throughput_loss=0.5, throughput_basis="trace", healthy_step_s=4.0))
+    assert shared_out.lost_basis == "the traced requests alone: a lower bound"
+    assert shared_out.lost is not None
+    assert shared_out.lost.best == 0.02
 
 
 # Step times of each rank, compared within the pipeline stage (I1)
