@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from postmortem.analysis.docs import FEATURE_WORDS, TIER_WORDS, causes_page
 from postmortem.analysis.signs import TIERS
 from postmortem.catalogue.definition import MESSAGE_KEYS, TYPES, load_folders
 from postmortem.cli import cli
+from postmortem.cli.manual import manual, roff
 from postmortem.cli.settings import BY_KEY
 from postmortem.tables.docs import schema_page
 from postmortem.tables.formats import formats_page
@@ -75,6 +78,27 @@ def test_every_setting_is_documented() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     for key, setting in BY_KEY.items():
         assert re.search(rf"^\| `{key}` \| [^|]+ \| `{setting.envvar}`", page, re.MULTILINE), key
+
+
+def test_manual_page_is_current_and_whole() -> None:
+    page = (ROOT / "docs" / "man" / "postmortem.1").read_text(encoding="utf-8")
+    assert page == manual(), "run python -m postmortem.cli.manual > docs/man/postmortem.1"
+    for words in COMMANDS:
+        assert f"\n.SS {roff(words)}" in page, words
+    for words, option in _options():
+        for name in (*option.opts, *option.secondary_opts):
+            assert re.search(rf"^\\fB(?:.* )?{re.escape(roff(name))}\b", page, re.MULTILINE), f"{name} of {words}"
+
+
+def test_roff_prints_text_as_it_is() -> None:
+    assert roff("a-b \\ c\n.TH x\n'y") == "a\\-b \\e c\n\\&.TH x\n\\&'y"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff on this machine")
+def test_groff_has_no_complaint_about_the_manual_page() -> None:
+    page = ROOT / "docs" / "man" / "postmortem.1"
+    done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z", page], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_schema_page_is_current() -> None:

@@ -49,8 +49,9 @@ def test_the_data_folders_are_inside_the_package(names: set[str], folder: str) -
     assert wanted - names == set()
 
 
-def test_nothing_else_is_installed(names: set[str]) -> None:
-    assert {n.split("/")[0] for n in names if ".dist-info/" not in n} == {"postmortem"}
+def test_nothing_else_is_installed_but_the_manual_page(names: set[str]) -> None:
+    rest = {n for n in names if ".dist-info/" not in n and not n.startswith("postmortem/")}
+    assert {n.partition(".data/")[2] for n in rest} == {"data/share/man/man1/postmortem.1"}
     assert [n for n in names if n.endswith("LICENSE")]
 
 
