@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from postmortem.redaction import Masks
 
 
+LEAST_MEMORY_MB: Final = 300
+MOST_MEMORY_MB: Final = 1000
+MEMORY_MB: Final = 240
+"""Memory of the SQL part for a million rows, in megabytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to analyse: definitions beside ours, worker processes, price per GPU-hour, what else was asked of the bill, memory of the SQL part.
@@ -43,7 +49,8 @@ class Options:
     workers: int | None = None
     price: float | None = None
     asked: Asked | None = None
-    memory_limit: str = "1GB"
+    memory_limit: str | None = None
+    """Of the SQL part, such as `500MB`; None: by the number of rows."""
     context: bool = True
     scheduler: str | None = None
     spool: str | None = None
@@ -153,6 +160,17 @@ def _no_room(error: BaseException) -> str | None:
     return None
 
 
+def _memory(spool: Path, *, whole: bool) -> str:
+    """What the SQL part may take: what is beyond it spills, which a usual incident never gets to."""
+    import polars as pl
+
+    rows = 0
+    for table in ("events", "facts", *(("repeats",) if whole else ())):
+        if any((spool / table).glob("*.parquet")):
+            rows += int(pl.scan_parquet(spool / table / "*.parquet").select(pl.len()).collect().item())
+    return f"{min(max(rows * MEMORY_MB // 1_000_000, LEAST_MEMORY_MB), MOST_MEMORY_MB)}MB"
+
+
 def _open(
     paths: Sequence[Path | str],
     options: Options,
@@ -191,7 +209,8 @@ def _open(
     is_small = total < WORKERS_FROM_BYTES
     # In a file columns are compressed: of a large incident memory would not hold them, and what spills is not.
     tables = folder / "incident.duckdb" if db_path is not None or not is_small else None
-    con = connect(None if options.redact else tables, folder, options.memory_limit, is_small=is_small)
+    memory = options.memory_limit or _memory(spool, whole=with_file)
+    con = connect(None if options.redact else tables, folder, memory, is_small=is_small)
     masks = None
     try:
         settle(con, spool, problems, whole=with_file, zone_s=options.zone_s, switch_names=options.switch_names)
@@ -202,7 +221,7 @@ def _open(
 
             # A database of its own, and a folder of its own to spill into: bytes of what is masked must not stay in the file.
             (folder / "masked").mkdir()
-            plain, con = con, connect(db_path, folder / "masked", options.memory_limit, is_small=is_small)
+            plain, con = con, connect(db_path, folder / "masked", memory, is_small=is_small)
             with plain:
                 names = find_names(plain, analysis)
                 sweep(todo.units, names, options.limits, options.workers or default_workers())
