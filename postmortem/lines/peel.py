@@ -59,6 +59,16 @@ HEADER_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }
 
 
+_BEHIND: Final = (
+    pl.col("t")
+    .cast(pl.Binary)
+    .bin.slice(pl.col(WHOLE).str.len_bytes() - pl.col("rest").str.len_bytes())
+    .cast(pl.String)
+    .alias("rest")
+)
+"""What is left of a text behind the begin of a header (`begin`) that it has."""
+
+
 def _uptime(seconds: pl.Expr) -> pl.Expr:
     """Seconds since boot; null for what no machine has been up."""
     return pl.when(seconds.is_between(0, MAX_UPTIME_S)).then(seconds).alias("uptime_s")
@@ -119,8 +129,9 @@ def _one_pass(rest: pl.Series, numbers: npt.NDArray[np.intp], are_lines: bool, i
             continue
         if len(where) < some.len():
             some, index = some[where], index[where]
-        fields = groups.select(_fields(tuple(groups.columns)))
-        left = groups["rest"] if pattern == header.pattern else _behind(some, groups)
+        rest_of = pl.col("rest") if pattern == header.pattern else _BEHIND
+        fields = groups.hstack([some.alias("t")]).select(*_fields(tuple(groups.columns)), rest_of)
+        left = fields.drop_in_place("rest")
         if "stamp_us" in fields.columns and fields["stamp_us"].null_count():
             is_good = fields["stamp_us"].is_not_null()
             fields, left, index = fields.filter(is_good), left.filter(is_good), index[is_good.to_numpy()]
@@ -131,13 +142,6 @@ def _one_pass(rest: pl.Series, numbers: npt.NDArray[np.intp], are_lines: bool, i
         if not len(texts.left):
             break
     return found
-
-
-def _behind(texts: pl.Series, groups: pl.DataFrame) -> pl.Series:
-    """What is left of texts behind the begins of headers (`begin`) that they have."""
-    size = pl.col(WHOLE).str.len_bytes() - pl.col("rest").str.len_bytes()
-    frame = groups.select(WHOLE, "rest").with_columns(t=texts)
-    return frame.select(pl.col("t").cast(pl.Binary).bin.slice(size).cast(pl.String)).to_series()
 
 
 class _Said:

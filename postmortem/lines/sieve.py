@@ -132,13 +132,18 @@ class Sieve:
 def _held(texts: pl.Series) -> dict[str, npt.NDArray[np.bool_]]:
     """Which of a few texts hold each of the literals of all guards."""
     literals = guards_of_headers().every
-    held = texts.to_frame("t").select(pl.col("t").str.extract_many(literals, overlapping=True))
-    parts = held.select(size=pl.col("t").list.len().fill_null(0))
-    found = held.select(
-        pl.col("t").explode(empty_as_null=False, keep_nulls=False).cast(pl.Enum(literals)).to_physical()
-    ).to_series()
+    found = (
+        texts.to_frame("t")
+        .lazy()
+        .with_row_index("row")
+        .select("row", pl.col("t").str.extract_many(literals, overlapping=True))
+        .explode("t")
+        .drop_nulls()
+        .select("row", pl.col("t").cast(pl.Enum(literals)).to_physical())
+        .collect()
+    )
     masks = np.zeros((len(literals), texts.len()), dtype=bool)
-    masks[found.to_numpy(), np.repeat(np.arange(texts.len()), parts["size"].to_numpy())] = True
+    masks[found["t"].to_numpy(), found["row"].to_numpy()] = True
     return dict(zip(literals, masks, strict=True))
 
 
