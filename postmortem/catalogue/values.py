@@ -217,7 +217,7 @@ def typed(message: Message, groups: pl.DataFrame) -> pl.DataFrame:
     made = [c for c in texts if c in keep and plain[c] is None]
     columns |= {c: _filled(columns[c]) for c in texts if c not in made and not (c in keep and c in stated)}
     # With the groups beside them constants get as many rows.
-    frame = groups.with_columns(severity=severity, **columns).select("severity", *columns)
+    frame = groups.with_columns(severity=severity, **columns)[["severity", *columns]]
     odd = [
         c for c in keep if plain[c] is not None and c not in texts and frame[c].null_count() > groups[c].null_count()
     ]

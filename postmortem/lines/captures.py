@@ -37,15 +37,14 @@ def captures(texts: pl.Series, pattern: str) -> tuple[npt.NDArray[np.intp], pl.D
             if not len(index):
                 return NOWHERE, pl.DataFrame()
             texts = texts[index]
-    groups = texts.to_frame("t").select(_groups(pattern)).unnest("t")
+    groups = texts.to_frame("t").select(_groups(pattern)).to_series().struct.unnest()
     missing = groups[WHOLE].null_count()
     if missing == groups.height:
         return NOWHERE, pl.DataFrame()
     if not missing:
         return np.arange(groups.height) if index is None else index, groups
-    hit = groups[WHOLE].is_not_null()
-    where = hit.arg_true().to_numpy().astype(np.intp)
-    return where if index is None else index[where], groups.filter(hit)
+    where = groups.select(pl.col(WHOLE).is_not_null().arg_true()).to_series().to_numpy().astype(np.intp)
+    return where if index is None else index[where], groups[where]
 
 
 @lru_cache(maxsize=4096)

@@ -59,6 +59,7 @@ HEADER_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }
 
 
+_IS_HOST: Final = (~pl.col("host").str.to_lowercase().is_in(NO_HOST)).fill_null(False)
 _BEHIND: Final = (
     pl.col("t")
     .cast(pl.Binary)
@@ -169,7 +170,7 @@ class _Said:
             values, index = fields[name], part.index
             is_taken = None
             if name == "host":
-                is_taken = fields.select(~pl.col("host").str.to_lowercase().is_in(NO_HOST)).to_series().fill_null(False)
+                is_taken = fields.select(_IS_HOST).to_series()
             elif values.null_count():
                 is_taken = values.is_not_null()
             if is_taken is not None and not is_taken.all():
