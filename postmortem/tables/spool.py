@@ -30,7 +30,7 @@ def write_rows(spool: str, table: str, name: str, frame: pl.DataFrame) -> str:
         target = Path(spool, inner)
         target.parent.mkdir(parents=True, exist_ok=True)
         # Read once, by the next step: writing has to be quick.
-        frame.write_parquet(target, compression="snappy", statistics=False)
+        frame.write_parquet(target, compression="lz4", statistics=False)
         return inner
     data = io.BytesIO()
     frame.write_parquet(data, compression="zstd", compression_level=1)
