@@ -12,7 +12,9 @@ from typing import Literal
 from postmortem.analysis.model import Culprit
 from postmortem.analysis.wording import cause_texts
 
-Subject = Literal["link", "port", "switch", "gpu", "nic", "queue pair", "rank", "host", "storage", "device"]
+Subject = Literal[
+    "link", "port", "switch", "gpu", "nic", "queue pair", "rank", "ranks of a host", "host", "storage", "device"
+]
 
 ANY_SUBJECT: tuple[Subject, ...] = ("gpu", "queue pair", "link", "rank", "switch", "host")
 
@@ -116,6 +118,8 @@ def _subject(kind: Subject, c: Culprit) -> str | None:
             return _link(c)
         case "rank":
             return _rank(c)
+        case "ranks of a host":
+            return f"{_rank(c)} on {c.host}" if len(c.ranks) > 1 and c.host else None
         case "device":
             return _device(c)
         case "storage":

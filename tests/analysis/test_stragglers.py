@@ -360,6 +360,25 @@ def test_step_times_of_ranks_are_compared_within_their_stage(
     assert sorted(r.rank for r in stragglers(analyse(files)).slow_ranks) == named
 
 
+def test_half_of_the_ranks_slow_are_held_against_the_other_half(analyse: Analyse) -> None:
+    """By how much, and since when, though all wait for a save now and then and a sound rank is slow once."""
+    lines = ["rank,step,time,step_time_ms"]
+    for step in range(1, 81):
+        for rank in range(8):
+            took = 1500.0 if rank < 4 and step >= 31 else 1000.0
+            took = 1800.0 if (rank, step) == (6, 60) else took
+            took = 9000.0 if step in (20, 40, 70) else took
+            lines.append(
+                f"{rank},{step},{1772359872 + 2 * step},{took * (1 + 0.002 * ((7 * step + 3 * rank) % 5)):.1f}"
+            )
+    found = stragglers(analyse({"steps_per_rank.csv": "\n".join(lines) + "\n"}))
+    assert [(r.rank, r.since_step) for r in sorted(found.slow_ranks, key=lambda r: r.rank)] == [
+        (n, 31) for n in range(4)
+    ]
+    assert [r.slowdown for r in found.slow_ranks] == pytest.approx([1.5] * 4, rel=0.01)
+    assert found.findings[0].onset == datetime(2026, 3, 1, 10, 12, 14)
+
+
 # Collective timings: who waits least (I4)
 
 START = datetime(2026, 3, 1, 10)

@@ -117,6 +117,7 @@ def test_every_bin_of_the_partition_has_words() -> None:
         ("pcie_drop", Culprit(host="n7", dev="mlx5_3"), "mlx5_3 of n7 left the PCIe bus"),
         ("pcie_drop", Culprit(host="n7", gpu=3), "GPU 3 of n7 left the PCIe bus"),
         ("software_exception", Culprit(ranks=(1, 2, 3, 4, 5, 6)), "ranks 1, 2, 3, 4 and 2 more raised an exception"),
+        ("rank_straggler", Culprit(host="n7", ranks=(0, 1)), "ranks 0, 1 on n7 slowed the job down"),
         ("storage_stall", Culprit(peer="nfs01"), "storage nfs01 stalled"),
         ("qp_straggler", Culprit(host="n7", dev="mlx5_4", qpn=1032, peer="n9"),
          "queue pair 1032 on mlx5_4 of n7 to n9 was slow"),

@@ -31,14 +31,22 @@ FROM own o JOIN med m USING (attempt, step, stage);
 
 -- name: slow_ranks
 -- needs: rank_ratio
--- Ranks slow to the end of the record (rule I2 over its last steps): ratio, since which step, how often beyond 5 %.
+-- Ranks slow to the end of the record (rule I2 over its last steps): their time over that of the ranks which are not, since which step, how often beyond
+-- 5 %. Where half of the ranks are slow, the median of all lies between the two; one odd step (a save that all wait for) is no end of it.
 CREATE TEMP TABLE slow_ranks AS
 WITH tail AS (
   SELECT rank, median(ratio) AS ratio, avg((ratio >= 1.05)::INT) AS share, count(*) AS steps FROM rank_ratio WHERE from_end <= 20 GROUP BY rank
 ), spread AS (SELECT greatest(mad(ratio) * 1.4826, 0.01) AS s, median(ratio) AS m FROM tail),
-hit AS (SELECT t.*, (t.ratio - s.m) / s.s AS z FROM tail t, spread s WHERE t.steps >= 5 AND t.share >= 0.8 AND t.ratio >= 1.05)
-SELECT h.rank, h.ratio, h.z, h.steps, coalesce((SELECT max(step) FROM rank_ratio r WHERE r.rank = h.rank AND r.ratio < 1 + (h.ratio - 1) / 2), (SELECT min(step) - 1 FROM rank_ratio r WHERE r.rank = h.rank)) + 1 AS since_step
-FROM hit h WHERE h.z > 3.5 OR (SELECT count(*) FROM hit) <= (SELECT count(*) FROM tail) * 0.5 ORDER BY h.rank;
+hit AS (SELECT t.*, (t.ratio - s.m) / s.s AS z FROM tail t, spread s WHERE t.steps >= 5 AND t.share >= 0.8 AND t.ratio >= 1.05),
+slow AS (SELECT * FROM hit WHERE z > 3.5 OR (SELECT count(*) FROM hit) <= (SELECT count(*) FROM tail) * 0.5),
+placed AS (SELECT r.*, coalesce(g.stage, 0) AS stage FROM rank_ratio r LEFT JOIN rank_stage g USING (rank)),
+sound AS (SELECT attempt, step, stage, median(ratio) AS mid FROM placed WHERE rank NOT IN (SELECT rank FROM slow) GROUP BY ALL),
+against AS (
+  SELECT p.attempt, p.step, p.rank, p.from_end, p.ratio / coalesce(s.mid, 1) AS ratio FROM placed p LEFT JOIN sound s USING (attempt, step, stage) WHERE p.rank IN (SELECT rank FROM slow)
+), smooth AS (SELECT *, median(ratio) OVER (PARTITION BY rank ORDER BY attempt, step ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS around FROM against),
+size AS (SELECT rank, median(ratio) AS ratio FROM against WHERE from_end <= 20 GROUP BY rank)
+SELECT s.rank, z.ratio, s.z, s.steps, coalesce((SELECT max(step) FROM smooth m WHERE m.rank = s.rank AND m.around < 1 + (z.ratio - 1) / 2), (SELECT min(step) - 1 FROM smooth m WHERE m.rank = s.rank)) + 1 AS since_step
+FROM slow s JOIN size z USING (rank) ORDER BY s.rank;
 
 -- name: process_devs
 -- needs: nccl.ib_device
