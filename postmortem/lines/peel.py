@@ -267,8 +267,11 @@ def peel(texts: pl.Series) -> pl.DataFrame:
 def _indents(state: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
     """`state` with the pseudo-header `indent` where blanks stood before the message, which loses them."""
     bare = pl.col("headers") == "|"
-    blank = pl.when(bare).then(pl.lit(texts)).otherwise("rest").str.contains(r"^[ \t]")
+    before = pl.when(bare).then(pl.lit(texts)).otherwise("rest")
+    blank = state.select((before.str.starts_with(" ") | before.str.starts_with("\t")).fill_null(False)).to_series()
+    if not blank.any():
+        return state
     return state.with_columns(
         rest=pl.col("rest").str.strip_chars_start(" \t"),
-        headers=pl.when(blank.fill_null(False)).then(pl.col("headers") + "indent|").otherwise(pl.col("headers")),
+        headers=pl.when(blank).then(pl.col("headers") + "indent|").otherwise(pl.col("headers")),
     )

@@ -38,7 +38,8 @@ class Sieve:
 
     def __init__(self, texts: pl.Series) -> None:
         self._texts = texts
-        start = (pl.col("t") + "\0" * DEPTH).cast(pl.Binary).bin.head(DEPTH).bin.reinterpret(dtype=pl.UInt64)
+        start = pl.col("t").cast(pl.Binary).bin.head(DEPTH) + pl.lit(b"\0" * DEPTH)
+        start = start.bin.head(DEPTH).bin.reinterpret(dtype=pl.UInt64)
         words, self._word = np.unique(texts.to_frame("t").select(start).to_series().to_numpy(), return_inverse=True)
         places = words.astype("<u8").view(np.uint8).reshape(-1, DEPTH)
         flags = guards_of_headers().flags
