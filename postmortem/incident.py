@@ -20,7 +20,7 @@ from postmortem.analysis.model import Analysis
 from postmortem.analysis.run import analyse
 from postmortem.analysis.stored import store
 from postmortem.bundle import Limits, Plan, Problem, base_name, is_url, plan
-from postmortem.engine import WORKERS_FROM_BYTES, default_workers
+from postmortem.engine import default_workers
 from postmortem.errors import NoRoomError
 from postmortem.tables.kept import Kept, keep, restore, see
 from postmortem.tables.parse import Where, parse
@@ -36,6 +36,10 @@ LEAST_MEMORY_MB: Final = 300
 MOST_MEMORY_MB: Final = 1000
 MEMORY_MB: Final = 240
 """Memory of the SQL part for a million rows, in megabytes."""
+SMALL_ROWS: Final = 50_000
+"""Rows below which planning costs more than running, and a second thread more than it gains."""
+HELD_ROWS: Final = 150_000
+"""Rows up to which tables that nobody asked for as a file are held in memory: writing them, compressed, takes as long as all else about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +164,19 @@ def _no_room(error: BaseException) -> str | None:
     return None
 
 
-def _memory(spool: Path, *, whole: bool) -> str:
-    """What the SQL part may take: what is beyond it spills, which a usual incident never gets to."""
+def _rows(spool: Path, *, whole: bool) -> int:
+    """Rows that the SQL part has to take in."""
     import polars as pl
 
     rows = 0
     for table in ("events", "facts", *(("repeats",) if whole else ())):
         if any((spool / table).glob("*.parquet")):
             rows += int(pl.scan_parquet(spool / table / "*.parquet").select(pl.len()).collect().item())
+    return rows
+
+
+def _memory(rows: int) -> str:
+    """What the SQL part may take: what is beyond it spills, which a usual incident never gets to."""
     return f"{min(max(rows * MEMORY_MB // 1_000_000, LEAST_MEMORY_MB), MOST_MEMORY_MB)}MB"
 
 
@@ -206,10 +215,11 @@ def _open(
         if cache and seen:
             keep(cache, seen, spool, Kept(members, tuple(problems[len(todo.problems) :])))
     db_path = folder / "incident.duckdb" if with_file else None
-    is_small = total < WORKERS_FROM_BYTES
+    rows = _rows(spool, whole=with_file)
+    is_small = rows < SMALL_ROWS
     # In a file columns are compressed: of a large incident memory would not hold them, and what spills is not.
-    tables = folder / "incident.duckdb" if db_path is not None or not is_small else None
-    memory = options.memory_limit or _memory(spool, whole=with_file)
+    tables = folder / "incident.duckdb" if db_path is not None or rows > HELD_ROWS else None
+    memory = options.memory_limit or _memory(rows)
     con = connect(None if options.redact else tables, folder, memory, is_small=is_small)
     masks = None
     try:

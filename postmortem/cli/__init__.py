@@ -56,8 +56,10 @@ def main() -> None:
     """Entry point: errors meant for the user become one sentence on stderr and an exit code."""
     # Work is spread over processes, one batch each: threads of polars inside them only wait for each other, for seconds on a busy machine.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    # Those of numpy's linear algebra, of which nothing is used, only have to be started.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Little of what one run makes is garbage in cycles; looking for it through all modules and definitions again and again costs 0.2 s.
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(300_000, 20, 100)
     # Nor is it collected when the process ends, which takes as long again.
     atexit.register(gc.freeze)
     try:

@@ -65,6 +65,7 @@ def connect(
         "temp_directory": str(work),
         "preserve_insertion_order": "false",
         "autoinstall_known_extensions": "false",
+        "parquet_metadata_cache": "true",
     }
     if is_small:
         config["threads"] = 1
@@ -75,7 +76,7 @@ def connect(
         con.execute(f"SET disabled_optimizers = '{','.join(sorted(COSTLY & known))}'")
     if path is not None:
         quoted = str(path).replace("'", "''")
-        con.execute(f"ATTACH '{quoted}' AS incident (STORAGE_VERSION '{STORAGE_VERSION}')")
+        con.execute(f"ATTACH '{quoted}' AS incident (STORAGE_VERSION '{STORAGE_VERSION}', RECOVERY_MODE no_wal_writes)")
         con.execute("USE incident")
     return con
 

@@ -12,6 +12,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from postmortem import incident
 from postmortem.analysis import candidates, signs
 from postmortem.analysis.windows import JobTimes
 from postmortem.analysis.zones import shared
@@ -29,9 +30,9 @@ NOON = datetime(2026, 1, 2, 12)
 
 
 def tables(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
-    with open_incident([folder], Options(workers=1, context=False)) as incident:
+    with open_incident([folder], Options(workers=1, context=False)) as opened:
         return {
-            t.name: sorted(incident.con.execute(f"FROM {t.name}").fetchall(), key=repr)
+            t.name: sorted(opened.con.execute(f"FROM {t.name}").fetchall(), key=repr)
             for t in TABLES
             if t.name != "answer"
         }
@@ -42,6 +43,8 @@ def test_views_and_parts_give_the_tables_of_a_small_incident(monkeypatch: pytest
     whole = tables(folder)
     monkeypatch.setattr(settle, "VIEWS_FROM", 0)
     monkeypatch.setattr(settle, "SORTED_ROWS", 50)
+    monkeypatch.setattr(incident, "HELD_ROWS", 0)
+    monkeypatch.setattr(incident, "SMALL_ROWS", 0)
     assert tables(folder) == whole
     assert len(whole["events"]) > 200
 
