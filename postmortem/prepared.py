@@ -22,6 +22,11 @@ def _folder() -> Path:
     return Path(cache_from_source(__file__)).parent
 
 
+def place(name: str) -> Path:
+    """The file `name` among those that can be removed at any time."""
+    return _folder() / name
+
+
 def prepared(name: str, inputs: bytes, make: Callable[[], Any]) -> Any:
     """What `make` gives (JSON types only), from the file of an earlier call with the same `inputs` if there is one."""
     digest = hashlib.sha256(inputs).hexdigest()[:24]

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from postmortem.analysis.model import Analysis
 from postmortem.errors import UsageError
+from postmortem.report.compiled import Compiled
 from postmortem.report.figures import visible
 from postmortem.report.view import build
 from postmortem.resources import data_folder
@@ -113,6 +114,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
+        bytecode_cache=Compiled(Path(__file__).read_bytes()),
     )
     page = build(analysis, con, version)
     styles, scripts = [_element(_themed(_text(folder / "report.css"), theme))], [inline(folder / "report.js")]
