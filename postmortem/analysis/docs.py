@@ -92,7 +92,11 @@ def _tiers() -> str:
 def _cause(name: str, about: dict[str, Any], symptoms: list[Symptom]) -> str:
     said = str(about["unnamed"])
     lines = [f"### {name}", "", f"{said[0].upper()}{said[1:]}.", ""]
-    for head, key in (("Next steps:", "next"), ("To collect when it is not established:", "collect")):
+    for head, key in (
+        ("Next steps:", "next"),
+        ("Next steps where the guilty ranks are known:", "next_ranks"),
+        ("To collect when it is not established:", "collect"),
+    ):
         if about.get(key):
             lines += [head, "", *(f"- {step}" for step in about[key]), ""]
     if symptoms:

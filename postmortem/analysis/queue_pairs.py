@@ -155,7 +155,7 @@ def _candidate(con: duckdb.DuckDBPyConnection, slow: list[Row], said: str) -> De
         ),
         queue_pairs=tuple(
             SlowQueuePair(
-                r["node"] if r["host"] is None else r["host"],
+                r["node"] or r["host"],
                 r["nic"],
                 int(r["qpn"]),
                 r["peer"],

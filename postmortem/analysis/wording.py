@@ -16,6 +16,11 @@ def cause_texts() -> dict[str, dict[str, Any]]:
     return loaded
 
 
+def _listed(ranks: tuple[int, ...], most: int = 8) -> str:
+    more = f" and {len(ranks) - most:,} more" if len(ranks) > most else ""
+    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks[:most]))}{more}"
+
+
 def _fill(text: str, culprit: Culprit) -> str:
     """`text` with the culprit's names, or what stands for a name that is not known."""
     number = f"GPU {culprit.gpu}" if culprit.gpu is not None else "the GPU"
@@ -27,6 +32,7 @@ def _fill(text: str, culprit: Culprit) -> str:
         "switch": culprit.switch or "the switch",
         "switch_port": culprit.switch_port or "port",
         "rank": "the late rank" if culprit.rank is None else f"rank {culprit.rank}",
+        "ranks": _listed(culprit.ranks),
         "qpn": "" if culprit.qpn is None else culprit.qpn,
         "peer": culprit.peer or "that serves it",
     }
@@ -35,7 +41,9 @@ def _fill(text: str, culprit: Culprit) -> str:
 
 def next_steps(cause: str, culprit: Culprit) -> tuple[str, ...]:
     """What to do next for a cause, with the culprit's names filled in."""
-    return tuple(_fill(text, culprit) for text in cause_texts().get(cause, {}).get("next", []))
+    texts = cause_texts().get(cause, {})
+    known = texts.get("next_ranks") if culprit.ranks else None
+    return tuple(_fill(text, culprit) for text in known or texts.get("next", []))
 
 
 def collect(cause: str) -> tuple[str, ...]:

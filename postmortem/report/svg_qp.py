@@ -90,14 +90,14 @@ def description(picture: Strips) -> str:
     """The drawing in words."""
     slow = [t for t in picture.tails if t.is_slow]
     who = "; ".join(
-        f"{_name(t)}: usual 99th percentile {significant(t.p99_us)} µs, longest {significant(t.max_us)} µs"
+        f"{_name(t)}: 99th percentile {significant(t.p99_us)} µs as a rule, {significant(t.worst_us)} µs in its worst window"
         for t in slow[:6]
     )
     requests = sum(sum(bins.values()) for bins in picture.requests.values())
     return (
         f"{plural(requests, 'timed request')} on {plural(len(picture.requests) + picture.more, 'host')}. "
         + (f"{plural(len(slow), 'slow queue pair')}: {who}. " if slow else "No slow queue pair. ")
-        + "The table below gives the same in figures."
+        + "Times are as for the commonest size of a message. The table below gives the same in figures."
     )
 
 

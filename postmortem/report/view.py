@@ -36,7 +36,8 @@ from postmortem.report.view_rows import (
 )
 from postmortem.report.view_settings import glossary, settings_table, switch_names_table
 from postmortem.report.view_slow import SlowView, slow_view
-from postmortem.report.words import cause_title, headline
+from postmortem.report.words import cause_title, headline, is_stated
+from postmortem.schema import SOURCES
 
 CARDS = 3
 FINDINGS = 8
@@ -232,7 +233,9 @@ def _impact(analysis: Analysis) -> list[tuple[str, str, str]]:
         ("time lost", loss.lost_s, duration),
         ("cost", loss.cost, money),
     ):
-        if span is not None:
+        if span is not None and not is_stated(loss):
+            found.append((name, "not known", ""))
+        elif span is not None:
             bounds = "" if agrees(span) else f"{write(span.lo)} to {write(span.hi)}"
             found.append((name, write(span.best), bounds))
     return found
@@ -248,7 +251,7 @@ def _times(analysis: Analysis) -> list[KeyTime]:
     before: tuple[str, datetime] | None = None
     for name, moment in moments.items():
         if moment is None:
-            rows.append(KeyTime(name, "", "not known", "", ""))
+            rows.append(KeyTime(name, "", "not known", "", _slow_since(analysis) if name == "onset" else ""))
             continue
         note = _since(moment, *before) if before else ""
         if name == "onset" and verdict.onset_lo and verdict.onset_hi and verdict.onset_lo != verdict.onset_hi:
@@ -260,6 +263,12 @@ def _times(analysis: Analysis) -> list[KeyTime]:
         rows.append(KeyTime(name, date, whole, f"{dot}{fraction}", note))
         before = (_NOUNS[name], moment)
     return rows
+
+
+def _slow_since(analysis: Analysis) -> str:
+    """What stands for an onset that has no time: the step from which the job was slow."""
+    since = next((s.since_step for s in analysis.loss.savings if s.since_step is not None), None)
+    return "" if since is None else f"steps are slow from step {since:,} on"
 
 
 def _since(moment: datetime, name: str, other: datetime) -> str:
@@ -314,7 +323,9 @@ def _odd(analysis: Analysis, con: duckdb.DuckDBPyConnection, total: int) -> Text
 def _gaps(analysis: Analysis, totals: queries.CoverageTotals) -> list[str]:
     """What the data did not cover, one clause each; empty when it covered everything."""
     coverage = analysis.coverage
-    gaps = [words(source, 200) for source in coverage.missing_sources[:12]]
+    gaps = [
+        f"no {source} lines" if source in SOURCES else words(source, 200) for source in coverage.missing_sources[:12]
+    ]
     if len(coverage.missing_sources) > 12:
         gaps.append(f"{len(coverage.missing_sources) - 12:,} more sources")
     for count, noun, rest in (

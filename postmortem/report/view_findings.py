@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from postmortem.analysis.model import WORDS, Culprit, Evidence, Finding, word_for
-from postmortem.report.figures import shown, stamp
+from postmortem.report.figures import shown, stamp, visible
 from postmortem.report.view_hops import HopView, chain, hop_views, network_sentence, reach_sentence
 from postmortem.report.view_rows import words
-from postmortem.report.words import cause_title, culprit_name
+from postmortem.report.words import cause_title, culprit_name, what_happened
 
 EVIDENCE = 25
 LINE_LIMIT, CONTEXT_LIMIT = 2000, 400
@@ -42,6 +42,8 @@ class FindingView:
     culprit: str
     culprit_facts: tuple[tuple[str, str], ...]
     summary: str
+    says_more: bool
+    """The summary says more than that the culprit did it, as the headline has it."""
     onset: str
     proof: EvidenceView | None
     rivals: tuple[tuple[str, str], ...]
@@ -87,6 +89,9 @@ def finding_view(number: int, finding: Finding) -> FindingView:
         culprit=words(culprit_name(finding.culprit, finding.cause) or "", 300),
         culprit_facts=tuple(_facts(finding.culprit)),
         summary=words(finding.summary),
+        says_more=not visible(finding.summary)
+        .lower()
+        .startswith(what_happened(finding.cause, finding.culprit).lower()),
         onset="" if finding.onset is None else f"{stamp(finding.onset)} UTC",
         proof=proof,
         rivals=tuple((cause_title(rival.cause), words(rival.why, 500)) for rival in finding.chosen_over[:12]),

@@ -78,6 +78,8 @@ def ranks_view(analysis: Analysis, con: duckdb.DuckDBPyConnection) -> RanksView:
     ordered = sorted((e for e in ends if e.order is not None), key=lambda e: (e.order or 0, e.rank))
     present = Counter(e.kind for e in ends)
     legend = tuple((kind, f"{KINDS[kind][0]}: {present[kind]:,}", KINDS[kind][1]) for kind in KINDS if present[kind])
+    if guilty & {end.rank for end in ends}:
+        legend = (*legend, ("guilty", "the culprit's", "framed in the drawing"))
     return RanksView(
         Markup(drawing), _table(ordered[:ROWS], max(0, len(ordered) - ROWS)), _in_words(ends, hosts), legend
     )
@@ -96,9 +98,10 @@ def _ends(con: duckdb.DuckDBPyConnection, since: datetime | None) -> list[RankEn
 def _in_words(ends: list[RankEnd], hosts: dict[str, list[RankEnd]]) -> str:
     counts = Counter(end.kind for end in ends)
     first = min((e for e in ends if e.moment is not None), key=lambda e: (e.order or 0, e.rank), default=None)
-    said = f"{plural(len(ends), 'rank')} on {plural(len(hosts), 'host')}"
+    known = sum(bool(host) for host in hosts)
+    said = f"{plural(len(ends), 'rank')} on {plural(known, 'host') if known else 'hosts that no line names'}"
     if first is None or first.moment is None:
-        return f"{said}; no rank printed an error."
+        return f"{said}; {'no error has a time' if set(counts) - {'silent'} else 'no rank printed an error'}."
     rest = ", ".join(f"{counts[kind]:,} {KINDS[kind][0]}" for kind in KINDS if counts[kind])
     return f"{said}; rank {first.rank} printed the first error, at {clock(first.moment)}. {rest[0].upper()}{rest[1:]}."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.analysis import naming
-from postmortem.analysis.model import Analysis, Culprit, Finding, Job
+from postmortem.analysis.model import Analysis, Culprit, Finding, Job, Loss
 from postmortem.analysis.naming import cause_title as cause_title
 from postmortem.analysis.naming import opened, within
 from postmortem.report.figures import agrees, clock, significant, stamp, visible
@@ -48,10 +48,15 @@ def what_happened(cause: str, culprit: Culprit) -> str:
     return visible(naming.what_happened(cause, culprit))
 
 
+def is_stated(loss: Loss) -> bool:
+    """Something is known of what was lost: no start, step, save or end in the bundle gives a 0 that is only assumed."""
+    return loss.basis != "assumed" or loss.lost_s is None or loss.lost_s.best > 0
+
+
 def lost_phrase(analysis: Analysis) -> str | None:
     """`302 GPU-hours lost`, with bounds unless they agree; None when no loss is known."""
     span = analysis.loss.gpu_hours
-    if span is None:
+    if span is None or not is_stated(analysis.loss):
         return None
     if agrees(span):
         return f"{significant(span.best)} GPU-hours lost"

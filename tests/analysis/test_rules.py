@@ -64,7 +64,7 @@ def test_conditions_are_sql_over_events() -> None:
 def test_every_cause_has_words_and_steps_to_take() -> None:
     causes = table("causes.toml")
     assert {*CAUSES, "none"} == set(causes)
-    keys = {"title", "did", "unnamed", "subjects", "next", "collect", "sources"}
+    keys = {"title", "did", "unnamed", "subjects", "next", "next_ranks", "collect", "sources"}
     for cause, about in causes.items():
         assert set(about) <= keys, cause
         assert set(about.get("subjects", ())) <= set(get_args(Subject)), cause

@@ -21,6 +21,10 @@ from postmortem.analysis.wording import cause_texts, next_steps
         ("nic_fault", Culprit(host="a", pci="0000:5e:00.0", dev="mlx5_1"), "firmware version of mlx5_1."),
         ("data_stall", Culprit(), "data loader of the late rank:"),
         ("data_stall", Culprit(rank=0), "data loader of rank 0:"),
+        ("collective_hang", Culprit(), "Find the rank that did not print"),
+        ("collective_hang", Culprit(rank=9, ranks=(9,)), "Look at what rank 9 did in place"),
+        ("collective_hang", Culprit(rank=9, ranks=(9, 14)), "Look at what ranks 9, 14 did in place"),
+        ("collective_hang", Culprit(rank=0, ranks=tuple(range(10))), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more did"),
     ],
 )
 def test_next_steps_name_what_is_known(cause: str, culprit: Culprit, words: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,6 +171,21 @@ def test_a_theme_holds_against_the_system_and_paper_is_white(
     page.emulate_media(media="print")
     assert page.evaluate(ground) == "rgb(255, 255, 255)"
     assert said == []
+
+
+def test_on_a_phone_the_line_that_counts_is_seen_among_its_neighbours(browser: Browser, tmp_path: Path) -> None:
+    first, *rest = crash().findings
+    line, *others = first.evidence
+    long = "a long line of an export that wraps many times on a narrow screen " * 12
+    told = replace(first, evidence=(replace(line, before=(long,) * 3, after=(long,) * 3), *others))
+    path = tmp_path / "r.html"
+    path.write_text(render(replace(crash(), findings=(told, *rest)), tables(), VERSION), encoding="utf-8")
+    page, _ = opened(browser, path, PHONE)
+    box = page.locator("#e1-1 .log")
+    assert box.evaluate("e => e.scrollHeight <= e.clientHeight"), "nothing of it is hidden below a fold"
+    assert box.evaluate("e => e.clientHeight") < PHONE["height"]
+    page.emulate_media(media="print")
+    assert page.locator("#e1-1 .log div:not(.hit) code").first.evaluate("e => e.scrollHeight <= e.clientHeight + 1")
 
 
 @pytest.mark.parametrize("paper", ["A4", "Letter"])

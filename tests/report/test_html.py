@@ -14,7 +14,20 @@ import duckdb
 import pytest
 from report_samples import ONSET, VERSION, after, crash, filled, insert, quiet, tables, unknown
 
-from postmortem.analysis.model import Analysis, Bin, Culprit, Evidence, Finding, Job, Loss, Rival, Survived, Verdict
+from postmortem.analysis.model import (
+    Analysis,
+    Bin,
+    Culprit,
+    Evidence,
+    Finding,
+    Job,
+    Loss,
+    Rival,
+    Saving,
+    Span,
+    Survived,
+    Verdict,
+)
 from postmortem.errors import UsageError
 from postmortem.report.document import to_document
 from postmortem.report.html import render
@@ -331,6 +344,50 @@ def test_text_has_contrast_in_light_and_dark() -> None:
             for ground in ("paper", "panel"):
                 bright, dim = sorted((luminance(theme[ink]), luminance(theme[ground])), reverse=True)
                 assert (bright + 0.05) / (dim + 0.05) >= 4.5, (ink, ground)
+
+
+def test_the_first_card_says_what_the_headline_does_not() -> None:
+    def card(summary: str) -> str:
+        first, *rest = crash().findings
+        page = render(replace(crash(), findings=(replace(first, summary=summary), *rest)), tables(), VERSION)
+        return page[page.index('id="c1"') : page.index('id="c2"')]
+
+    assert "<p>It left at gen 1, its peers run at gen 5.</p>" in card("It left at gen 1, its peers run at gen 5.")
+    assert "left the PCIe bus at" not in card("GPU 0000:1b:00.0 of node-7 left the PCIe bus at 03:04:05 UTC.")
+
+
+def test_a_loss_of_which_nothing_is_known_is_not_stated_as_none() -> None:
+    none, some = Span(0.0, 0.0, 605.0), Span(0.0, 30.0, 605.0)
+    hours = Span(0.0, 0.0, 2.69)
+    unseen = replace(crash(), loss=Loss(16, lost_s=none, gpu_hours=hours, basis="assumed"))
+    page = render(unseen, tables(), VERSION)
+    assert "GPU-hours lost" not in page[page.index("<h1") : page.index("</h1>")]
+    assert '<div class="impact unknown"><dt>GPU-hours lost</dt><dd><b>not known</b>' in page
+    for loss in (
+        Loss(16, lost_s=some, gpu_hours=hours, basis="assumed"),
+        Loss(16, lost_s=none, gpu_hours=hours, basis="inferred"),
+    ):
+        page = render(replace(crash(), loss=loss), tables(), VERSION)
+        assert "0 GPU-hours lost (0 to 2.69)" in page[page.index("<h1") : page.index("</h1>")]
+
+
+def test_an_onset_without_a_time_says_from_which_step_it_was_slow() -> None:
+    saving = Saving("straggler", Span(1, 2, 3), since_step=46)
+    undated = replace(crash(), verdict=replace(crash().verdict, onset=None), loss=Loss(16, savings=(saving,)))
+    assert "steps are slow from step 46 on" in render(undated, tables(), VERSION)
+    assert "steps are slow from" not in render(replace(undated, verdict=crash().verdict), tables(), VERSION)
+
+
+def test_a_file_that_a_decoder_read_is_not_called_unrecognised() -> None:
+    con = tables()
+    insert(con, "files", "file, kind, bytes", [("a.log", "text", 9), ("dump_1", "flight_recorder", 9)])
+    insert(
+        con,
+        "coverage",
+        "file, bytes, lines, recognised, events, odd",
+        [("a.log", 9, 3, 0, 0, 0), ("dump_1", 9, 3, 0, 0, 0)],
+    )
+    assert "1 file without any line that was recognised" in render(crash(), con, VERSION)
 
 
 def test_a_theme_is_the_only_one_of_its_page() -> None:

@@ -99,6 +99,17 @@ def test_the_guilty_rank_is_marked_and_a_quiet_run_has_no_matrix() -> None:
     assert ranks_view(quiet(), con).svg is None
 
 
+def test_the_frame_of_the_guilty_is_explained_and_hosts_that_nobody_names_are_not_counted() -> None:
+    con = tables()
+    con.execute("INSERT INTO ranks (rank) SELECT i FROM range(64) t(i)")
+    view = ranks_view(crash(), con)
+    assert view.kinds[-1][:2] == ("guilty", "the culprit's")
+    assert view.words == "64 ranks on hosts that no line names; no rank printed an error."
+    fewer = ranks_view(crash(), job(8))
+    assert "guilty" not in {one[0] for one in fewer.kinds}
+    assert fewer.words.startswith("8 ranks on 1 host; ")
+
+
 @pytest.mark.parametrize(
     ("hosts", "cells"), [(MAX_HOSTS, 8 * MAX_HOSTS), (MAX_HOSTS + 1, MAX_HOSTS + 1), (2048, 2048), (10_000, 3334)]
 )
