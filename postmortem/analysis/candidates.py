@@ -27,6 +27,10 @@ MOST: Final = 20_000
 """Candidates that are weighed."""
 GOES_ON: Final = 3
 """Steps of the same attempt below an undated line that say it was survived; fewer may be printed late."""
+OTHER_RUN: Final = timedelta(hours=6)
+"""Between two faults of a machine's log that shows no job: longer, and they are of different runs."""
+PLAIN: Final = 0.75
+"""A first-hand sign this strong ends a run by itself."""
 MANAGEMENT: Final = r"^(?:mgmt|Management|me[0-9]|em[01]|fxp|MgmtEth|eth0$|docker|veth|br-|lo$|bond_mgmt)"
 
 
@@ -201,6 +205,7 @@ def place_fit(c: Candidate) -> tuple[float, str]:
 def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTimes) -> list[Candidate]:
     """Candidates with their relevance; a precursor is as relevant as what it led to (F7, F9, F10, F13, F16)."""
     out: list[Candidate] = []
+    latest = _latest(candidates) if times.window == (None, None) else None
     ended = {
         c.file
         for c in candidates
@@ -209,6 +214,8 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
     for c in candidates:
         when, why_when = _time_fit(c, times, c.file in ended)
         where, why_where = place_fit(c)
+        if latest is not None and (c.last or c.first or latest) < latest - OTHER_RUN:
+            when, why_when = min(when, 0.3), "it was over long before the last fault"
         out.append(replace(c, relevance=when * where, why_not=why_where if where < when else why_when))
     by_episode: dict[int, float] = {}
     for c in out:
@@ -232,6 +239,11 @@ def place_in_time(candidates: list[Candidate], edges: list[Edge], times: JobTime
         else c
         for c in out
     ]
+
+
+def _latest(candidates: list[Candidate]) -> datetime | None:
+    """When the last plain fault of a log without a job began: what lies long before it was of another run."""
+    return max((c.first for c in candidates if c.first and c.tier == "direct" and c.weight >= PLAIN), default=None)
 
 
 def _in_context(candidates: list[Candidate], times: JobTimes) -> list[Candidate]:

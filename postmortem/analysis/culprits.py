@@ -39,7 +39,7 @@ def find_culprit(con: duckdb.DuckDBPyConnection, c: Candidate) -> Culprit:
     rank = _rank(con, c, event)
     nic = _nic(con, c, event) if c.cause in NETWORK or event["event"].startswith(("nic.", "link.")) else {}
     port = _port(con, c.host, nic.get("dev"), nic.get("ifname")) if nic else {}
-    gpu_pci = None if nic else event["pci"] or rank.get("pci")
+    gpu_pci = None if nic else event["pci"] or rank.get("pci") or _gpu_beside(con, event)
     ranks = _many(con, c, event)
     return Culprit(
         host=c.host or rank.get("node"),
@@ -186,6 +186,21 @@ def _died(con: duckdb.DuckDBPyConnection, pid: int) -> dict[str, Any]:
         [pid],
     ).fetchall()
     return {"rank": rows[0][0], "local_rank": rows[0][1]} if len(rows) == 1 else {}
+
+
+def _gpu_beside(con: duckdb.DuckDBPyConnection, event: dict[str, Any]) -> str | None:
+    """The address of the GPU whose driver names none in this line: the one that it names in the lines around, if it is one."""
+    if event["source"] != "kernel" or not event["event"].startswith("gpu."):
+        return None
+    row = _row(
+        con,
+        """
+        SELECT min(pci) AS pci, count(DISTINCT pci) AS n FROM events
+        WHERE file = ? AND source = 'kernel' AND event LIKE 'gpu.%' AND pci IS NOT NULL AND abs(line - ?) <= 20
+          AND coalesce(abs(epoch_us(ts) - epoch_us(?::TIMESTAMP)) <= 5000000, true)""",
+        [event["file"], event["line"], event["ts"]],
+    )
+    return row.get("pci") if row.get("n") == 1 else None
 
 
 def _many(con: duckdb.DuckDBPyConnection, c: Candidate, event: dict[str, Any]) -> tuple[int, ...]:

@@ -204,10 +204,13 @@ def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
 
 def _draw(con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
     """The edges of one rule."""
+    # Lines of one file that name no host are of one machine.
+    same_host = "coalesce(c.host, '/' || c.file) = coalesce(e.host, '/' || e.file)"
     same = {
-        "host": "c.host = e.host",
+        "host": same_host,
         "job": "true",
-        "device": "c.host = e.host AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
+        "device": same_host
+        + " AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
         "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
     }[rule.relation]
     # Clocks of two hosts may be apart by the sum of their error bars (B5); on one host only a second's resolution is open.
@@ -243,7 +246,11 @@ def create_macros(con: duckdb.DuckDBPyConnection) -> None:
 
     `same_port(a, b)`: two spellings of one switch port (`sfp-0/0/0`, `et-0/0/0.0`, `Ethernet32`): their numbers agree.
     `raised_during(kind, file, line, after)`: a traceback in the 40 lines above, or `after` below, was at `kind` (fact exception.during).
+    `beside(name, file, line)`: an event of that name stands within three lines.
     """
+    con.execute("""
+        CREATE OR REPLACE TEMP MACRO beside(name, in_file, at_line) AS
+          EXISTS (FROM events t WHERE t.event = name AND t.file = in_file AND abs(t.line - at_line) <= 3)""")
     con.execute("""
         CREATE OR REPLACE TEMP MACRO raised_during(kind, in_file, at_line, after) AS
           EXISTS (FROM facts f WHERE f.fact = 'exception.during' AND f.value = kind AND f.file = in_file AND f.line BETWEEN at_line - 40 AND at_line + after)""")

@@ -71,6 +71,12 @@ FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
         "Watchdog caught x",
         {"rank": 3, "lvl": "E", "src": "ProcessGroupNCCL.cpp:632", "stamp_has_year": False},
     ),
+    (
+        "E20260203 14:02:11.318652  4504 py_executor.cc:240] x",
+        "x",
+        {"lvl": "E", "tid": 4504, "stamp_us": micros("2026-02-03T14:02:11.318652"), "stamp_has_year": True},
+    ),
+    ("^CW0203 14:02:11.318 99 agent/api.py:739] x", "x", {"lvl": "W", "headers": "|typed|glog|"}),
     ("[2026-02-03 14:02:11,318] [INFO] [engine.py:12:f] x", "x", {"lvl": "INFO", "stamp_res_us": 1000}),
     ("2026-02-03 14:02:11.5 x", "x", {"stamp_us": micros("2026-02-03T14:02:11.5"), "stamp_res_us": 100_000}),
     (

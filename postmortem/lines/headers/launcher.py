@@ -7,6 +7,8 @@ from typing import Final
 from postmortem.lines.headers.grammar import BSD, HMS, HOST, ISO, MON, REST, ZONE, Header
 
 HEADERS: Final = (
+    # What was typed at the terminal stands in front of the line that it made the program print.
+    Header("typed", r"^(?:\^[A-Z]){1,8}(?P<rest>[^ ^].*)$"),
     Header("rank", r"^\[rank(?P<rank>[0-9]+)\]: ?" + REST),
     Header("role", r"^\[(?:default|trainer|worker|actor|node|role)_?(?P<lrank>[0-9]+)(?:\|[0-9]+)?\]: ?" + REST),
     Header("torchx", r"^[a-z_]+/[0-9]+ \[(?P<lrank>[0-9]+)\]: ?" + REST),

@@ -76,6 +76,14 @@ HEADERS: Final = (
         + r"(?:\.(?P<frac>[0-9]{1,9}))? +(?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?"
         + REST,
     ),
+    # Google's logging since 0.6 prints the year.
+    Header(
+        "glog",
+        r"^\[?(?P<lvl>[IWEF])(?P<y>20[0-9]{2})(?P<mo>[01][0-9])(?P<d>[0-3][0-9]) "
+        + HMS
+        + r"(?:\.(?P<frac>[0-9]{1,9}))? +(?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?"
+        + REST,
+    ),
     Header("glog", r"^\[(?P<lvl>[IWEF]) (?P<src>[^ \]]+:[0-9]+)\] ?" + REST),
     Header(
         "raylog",
