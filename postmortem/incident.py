@@ -25,6 +25,7 @@ from postmortem.errors import NoRoomError
 from postmortem.tables.kept import Kept, keep, restore, see
 from postmortem.tables.parse import Where, parse
 from postmortem.tables.settle import DECODED, settle
+from postmortem.tables.spool import count_rows
 from postmortem.tables.store import connect, document, macros, source_views
 from postmortem.tables.switch_names import SwitchName
 
@@ -164,17 +165,6 @@ def _no_room(error: BaseException) -> str | None:
     return None
 
 
-def _rows(spool: Path, *, whole: bool) -> int:
-    """Rows that the SQL part has to take in."""
-    import polars as pl
-
-    rows = 0
-    for table in ("events", "facts", *(("repeats",) if whole else ())):
-        if any((spool / table).glob("*.parquet")):
-            rows += int(pl.scan_parquet(spool / table / "*.parquet").select(pl.len()).collect().item())
-    return rows
-
-
 def _memory(rows: int) -> str:
     """What the SQL part may take: what is beyond it spills, which a usual incident never gets to."""
     return f"{min(max(rows * MEMORY_MB // 1_000_000, LEAST_MEMORY_MB), MOST_MEMORY_MB)}MB"
@@ -215,7 +205,7 @@ def _open(
         if cache and seen:
             keep(cache, seen, spool, Kept(members, tuple(problems[len(todo.problems) :])))
     db_path = folder / "incident.duckdb" if with_file else None
-    rows = _rows(spool, whole=with_file)
+    rows = count_rows(spool, ("events", "facts", *(("repeats",) if with_file else ())))
     is_small = rows < SMALL_ROWS
     # In a file columns are compressed: of a large incident memory would not hold them, and what spills is not.
     tables = folder / "incident.duckdb" if db_path is not None or rows > HELD_ROWS else None

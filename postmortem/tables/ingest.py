@@ -7,8 +7,6 @@ together, whatever the size of the members.
 
 from __future__ import annotations
 
-import json
-import re
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -31,11 +29,12 @@ from postmortem.lines.blocks import Block, read_blocks
 from postmortem.lines.documents import document_shape, read_document
 from postmortem.lines.donors import NO_TIME, donors, inherit
 from postmortem.lines.types import POLARS_TYPES
-from postmortem.patterns import later
 from postmortem.resources import data_folder
 from postmortem.schema import TABLE_BY_NAME
 from postmortem.tables import repeats, small
 from postmortem.tables.batches import Batch, BatchResult
+from postmortem.tables.look import Look, decoded
+from postmortem.tables.narrow import settle_repeats
 from postmortem.tables.ranges import open_range
 from postmortem.tables.repeats import DisagreementError, FileState, Repeats
 from postmortem.tables.sections import Sections, holds_sections
@@ -48,12 +47,8 @@ HEAD_BYTES: Final = 64 << 10
 MAX_ODD: Final = 20
 """Odd lines kept as examples per member; all are counted."""
 
-_ESCAPES: Final = {'\\"': '"', "\\/": "/", "\\\\": "\\", "\\t": "\t", "\\u003c": "<", "\\u003e": ">", "\\u0026": "&"}
-"""What JSON writers put for characters that literals of definitions hold."""
-
 _CONTROL: Final = bytes((*range(1, 7), *range(14, 27), 28, 29, 30, 31, 127))
 
-_BYTE_LIST: Final = later(r'"MESSAGE" ?: ?\[((?: ?[0-9]{1,3} ?,)* ?[0-9]{1,3} ?)\]')
 
 FILE_SCHEMA: Final = {
     **polars_schema(TABLE_BY_NAME["files"].columns),
@@ -72,7 +67,7 @@ class _Work:
 
     batch: Batch
     matcher: Matcher
-    look: _Look
+    look: Look
     hits: list[pl.DataFrame] = field(default_factory=list)
     donors: list[pl.DataFrame] = field(default_factory=list)
     rows: int = 0
@@ -99,7 +94,7 @@ def matcher_for(parsers: tuple[str, ...]) -> Matcher:
 def parse_batch(batch: Batch) -> BatchResult:
     """Parse all members of `batch`, writing `<spool>/<table>/<batch>-<attempt>-<count>.parquet`. Raises OSError when the spool refuses."""
     matcher = matcher_for(batch.parsers)
-    work = _Work(batch, matcher, _Look(matcher.prefilter))
+    work = _Work(batch, matcher, Look(matcher.prefilter))
     try:
         return _parse(batch, work)
     except DisagreementError:
@@ -238,7 +233,7 @@ def _take(name: str, block: Block, work: _Work) -> None:
             _take_small(work)
             _flush_full(work)
         return
-    framed = block.framed if block.framed is not None or is_plain else _decoded(block.text)
+    framed = block.framed if block.framed is not None or is_plain else decoded(block.text)
     where = None
     if may_repeat and state is not None:
         where = repeats.take(block, state, work.repeats, work.part, work.look)
@@ -301,53 +296,6 @@ def _keep_last(work: _Work) -> None:
         repeats.keep_last(work.state, work.repeats)
 
 
-def _decoded(text: pl.Series) -> pl.Series | None:
-    """`text` with journald's texts that are lists of bytes as text; None when it has none.
-
-    A Python loop over those lines alone: no column operation turns numbers in brackets into text.
-    """
-    of_bytes = text.str.starts_with("{") & text.str.contains(_BYTE_LIST.pattern)
-    if not of_bytes.any():
-        return None
-
-    def as_text(found: re.Match[str]) -> str:
-        raw = bytes(n for part in found[1].split(",") if (n := int(part)) < 256)
-        return '"MESSAGE":' + json.dumps(raw.decode("utf-8", "replace"), ensure_ascii=False)
-
-    return text.clone().scatter(of_bytes.arg_true(), [_BYTE_LIST.sub(as_text, t) for t in text.filter(of_bytes)])
-
-
-class _Look:
-    """Says of texts which hold a literal of the catalogue, and which a time. One query for all: to begin one costs more than a thousand texts."""
-
-    def __init__(self, prefilter: str) -> None:
-        text = pl.col("text")
-        self._prefilter = prefilter
-        self._hits = [
-            text.str.contains(prefilter).alias("hit"),
-            (text.str.starts_with("{") & text.str.contains("\\", literal=True)).alias("escaped"),
-        ]
-        self._timed = text.str.contains(NO_TIME).alias("timed")
-
-    def __call__(self, texts: pl.Series) -> tuple[repeats.Flags, repeats.Flags]:
-        """(which hold a literal, which show a time)."""
-        found = texts.alias("text").to_frame().select_seq([*self._hits, self._timed])
-        return self._with_escaped(texts, found), found["timed"].to_numpy()
-
-    def hits(self, texts: pl.Series) -> repeats.Flags:
-        """Which hold a literal."""
-        return self._with_escaped(texts, texts.alias("text").to_frame().select_seq(self._hits))
-
-    def _with_escaped(self, texts: pl.Series, found: pl.DataFrame) -> repeats.Flags:
-        hit, escaped = found["hit"].to_numpy(), found["escaped"]
-        if escaped.any():
-            # Lines of JSON that hold a literal once quotes and angle brackets are written as the program printed them.
-            plain = texts.filter(escaped).str.replace_many(list(_ESCAPES), list(_ESCAPES.values()))
-            hit = hit.copy()
-            hit[escaped.arg_true().to_numpy()] |= plain.str.contains(self._prefilter).to_numpy()
-        return hit
-
-
 def _flush(work: _Work) -> None:
     """Recognise and write what has come together."""
     _take_small(work)
@@ -355,7 +303,7 @@ def _flush(work: _Work) -> None:
     if work.hits:
         rows = work.matcher.recognise(pl.concat(work.hits))
         base = (work.batch.number << 40) + (work.part << 24)
-        rows, templates, narrow = repeats.settle_repeats(rows, work.repeats, base, work.matcher.telling)
+        rows, templates, narrow = settle_repeats(rows, work.repeats, base, work.matcher.telling)
         rows = merge_records(rows)
         rows = inherit(rows, pl.concat(work.donors) if work.donors else None)
         _write(work, "events", rows.filter(~pl.col("is_fact")))

@@ -38,6 +38,14 @@ def write_rows(spool: str, table: str, name: str, frame: pl.DataFrame) -> str:
     return inner
 
 
+def count_rows(folder: Path, tables: Sequence[str]) -> int:
+    """Rows of some tables of a local spool."""
+    import polars as pl
+
+    files = [file for table in tables for file in (folder / table).glob(f"*{_PARQUET}")]
+    return sum(int(pl.scan_parquet(file).select(pl.len()).collect().item()) for file in files)
+
+
 def discard(spool: str, files: Sequence[str]) -> None:
     """Remove local `files` that do not count after all; those in a shared place are just not collected."""
     if not is_url(spool):

@@ -13,7 +13,7 @@ from postmortem.resources import data_folder
 from postmortem.tables import repeats
 from postmortem.tables.batches import batches
 from postmortem.tables.ingest import parse_batch
-from postmortem.tables.repeats import expand
+from postmortem.tables.narrow import expand
 
 HEAD = "node-01:4000:4900 [3] NCCL INFO "
 
