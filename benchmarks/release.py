@@ -1,6 +1,6 @@
 """Builds wheel and sdist and installs each into an empty environment of every Python that is found, then analyses a sample with it.
 
-    python benchmarks/release.py                     all of python3.11 to python3.14 on PATH
+    python benchmarks/release.py                     all of python3.11 to python3.14 on PATH or among pyenv's
     python benchmarks/release.py --keep DIR          leave wheel and sdist there
 
 Prints one line per Python and package, and the sizes. Exit code 1 when an installation fails, answers differ, or the wheel is 2 MB or larger.
@@ -10,6 +10,7 @@ Needs hatchling (extra `test`) and an index that pip can reach.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -33,10 +34,27 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def python(version: str) -> str | None:
-    """The interpreter of a version, if it runs (a shim may stand for one that is not installed)."""
-    path = shutil.which(f"python{version}")
-    works = path and subprocess.run([path, "-c", "import venv"], capture_output=True, check=False).returncode == 0
-    return path if works else None
+    """The interpreter of a version that runs: on PATH (where pyenv's shim may stand for one that is not switched on), else pyenv's own."""
+    name = f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for path in (shutil.which(name), *sorted(map(str, pyenv.glob(f"{version}.*/bin/{name}")))):
+        if path and subprocess.run([path, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
+            return path
+    return None
+
+
+def without_installing(wheel: Path, work: Path) -> str:
+    """What `uvx` and `pipx run` say of the version. Raises CalledProcessError where one fails."""
+    env = work / "runners"
+    subprocess.run([sys.executable, "-m", "venv", str(env)], check=True, capture_output=True)
+    subprocess.run([env / "bin" / "pip", "install", "-q", "uv", "pipx"], check=True, capture_output=True)
+    homes = {**os.environ, "UV_CACHE_DIR": str(work / "uv"), "PIPX_HOME": str(work / "pipx")}
+    said = []
+    for run in (["uvx", "--from", str(wheel), "postmortem"], ["pipx", "run", "--spec", str(wheel), "postmortem"]):
+        command = [str(env / "bin" / run[0]), *run[1:], "--version"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=work, env=homes)
+        said.append(f"{run[0]}: {done.stdout.strip()}")
+    return ", ".join(said)
 
 
 def answer(interpreter: str, package: Path, work: Path) -> str:
@@ -73,6 +91,11 @@ def main() -> int:
                     wrong = True
                     print(f"Python {version}, {package.name}: {error}\n{error.stderr!s}")
         wrong |= len(said) != 1
+        try:
+            print(without_installing(packages[0], work), flush=True)
+        except subprocess.CalledProcessError as error:
+            wrong = True
+            print(f"{error}\n{error.stderr!s}")
         if "--keep" in sys.argv[1:]:
             target = Path(sys.argv[sys.argv.index("--keep") + 1])
             target.mkdir(parents=True, exist_ok=True)
