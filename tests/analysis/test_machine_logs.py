@@ -35,13 +35,17 @@ def test_a_stuck_processor_serves_no_queue(analyse: Analyse) -> None:
     assert both.verdict.confidence < 0.7
 
 
-def test_moab_says_why_it_had_the_job_deleted(analyse: Analyse) -> None:
-    deleted = "PBS Job Id: 26066307.sched\njob deleted\nJob deleted at request of root@sched\n"
-    assert analyse({"mail.txt": deleted}).analysis.verdict.cause == "cancelled"
-    assert (
-        analyse({"mail.txt": deleted + "MOAB_INFO:  job exceeded wallclock limit\n"}).analysis.verdict.cause
-        == "job_timeout"
-    )
+@pytest.mark.parametrize(
+    ("why", "cause"),
+    [
+        ("", "cancelled"),
+        ("MOAB_INFO:  job exceeded wallclock limit\n", "job_timeout"),
+        ("job 3132467 exceeded MEM usage hard limit (2528 > 1126)\n", "host_oom"),
+    ],
+)
+def test_moab_says_why_it_had_the_job_deleted(analyse: Analyse, why: str, cause: str) -> None:
+    deleted = "PBS Job Id: 3132467.sched\njob deleted\nJob deleted at request of root@sched\n"
+    assert analyse({"mail.txt": deleted + why}).analysis.verdict.cause == cause
 
 
 @pytest.mark.parametrize(("other", "pci"), [("", "0000:0a:00.0"), ("0000:0b:00.0", None)])
