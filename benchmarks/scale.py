@@ -35,13 +35,17 @@ def measure(spool: Path, slow_s: float | None) -> dict[str, float | str]:
     """Settle, analyse and report one spool in this process: seconds of each, peak memory, size of the report, the verdict."""
     from postmortem import __version__
     from postmortem.analysis.run import analyse
+    from postmortem.incident import HELD_ROWS, SMALL_ROWS, memory_for
     from postmortem.report.html import render
     from postmortem.tables.settle import settle
+    from postmortem.tables.spool import count_rows
     from postmortem.tables.store import connect
 
     took: dict[str, float | str] = {}
     with tempfile.TemporaryDirectory() as work:
-        con: Any = connect(Path(work) / "incident.duckdb", Path(work))
+        rows = count_rows(spool, ("events", "facts"))
+        tables = Path(work) / "incident.duckdb" if rows > HELD_ROWS else None
+        con: Any = connect(tables, Path(work), memory_for(rows), is_small=rows < SMALL_ROWS)
         if slow_s is not None:
             con = Watched(con, slow_s)
         begin, cpu = time.monotonic(), time.process_time()

@@ -165,7 +165,7 @@ def _no_room(error: BaseException) -> str | None:
     return None
 
 
-def _memory(rows: int) -> str:
+def memory_for(rows: int) -> str:
     """What the SQL part may take: what is beyond it spills, which a usual incident never gets to."""
     return f"{min(max(rows * MEMORY_MB // 1_000_000, LEAST_MEMORY_MB), MOST_MEMORY_MB)}MB"
 
@@ -209,7 +209,7 @@ def _open(
     is_small = rows < SMALL_ROWS
     # In a file columns are compressed: of a large incident memory would not hold them, and what spills is not.
     tables = folder / "incident.duckdb" if db_path is not None or rows > HELD_ROWS else None
-    memory = options.memory_limit or _memory(rows)
+    memory = options.memory_limit or memory_for(rows)
     con = connect(None if options.redact else tables, folder, memory, is_small=is_small)
     masks = None
     try:
