@@ -40,6 +40,7 @@ def test_a_stuck_processor_serves_no_queue(analyse: Analyse) -> None:
     [
         ("", "cancelled"),
         ("MOAB_INFO:  job exceeded wallclock limit\n", "job_timeout"),
+        ("job preempted (node failure)\n", "host_crash"),
         ("job 3132467 exceeded MEM usage hard limit (2528 > 1126)\n", "host_oom"),
     ],
 )
