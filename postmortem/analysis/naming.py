@@ -13,8 +13,9 @@ from postmortem.analysis.model import Culprit
 from postmortem.analysis.wording import cause_texts
 
 Subject = Literal[
-    "link", "port", "switch", "gpu", "nic", "queue pair", "rank", "ranks of a host", "host", "storage", "device"
-]
+    "link", "port", "switch", "gpu", "nic", "queue pair", "rank", "ranks of a host", "host", "storage", "device",
+    "a link of the host", "a network adapter of the host", "a GPU of the host", "a queue pair of the host",
+]  # fmt: skip
 
 ANY_SUBJECT: tuple[Subject, ...] = ("gpu", "queue pair", "link", "rank", "switch", "host")
 
@@ -130,6 +131,10 @@ def _subject(kind: Subject, c: Culprit) -> str | None:
             return f"switch {c.switch}" if c.switch else None
         case "host":
             return c.host or c.pod
+        case _:
+            # Which of its parts is not known; that the host itself went down must not be read out of it.
+            where = c.host or c.pod
+            return f"{kind.removesuffix('the host')}{where}" if where else None
 
 
 def culprit_name(culprit: Culprit, cause: str = "") -> str | None:

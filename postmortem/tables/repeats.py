@@ -2,7 +2,7 @@
 
 A big NCCL INFO log is a few hundred different lines, and calls that differ in a few numbers (`postmortem.lines.shapes`). Of such a line the
 spool gets one whole row (`templates`) and a narrow row for each other place it stands at (`repeats`); the last calls of each kind
-are read whole, too. Only lines without a time, in files without times so far, and only rows that no other row depends on.
+get whole rows with their own text. Only lines without a time, in files without times so far, and only rows that no other row depends on.
 """
 
 from __future__ import annotations

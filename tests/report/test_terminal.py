@@ -114,6 +114,9 @@ def test_every_bin_of_the_partition_has_words() -> None:
     [
         ("link_flap", Culprit(host="n7", dev="mlx5_3", switch="leaf-3", switch_port="Et1/17"),
          "the link mlx5_3 of n7 to leaf-3 Et1/17 went down"),
+        ("link_flap", Culprit(host="n7"), "a link of n7 went down"),
+        ("nic_fault", Culprit(pod="llm-0"), "a network adapter of llm-0 failed"),
+        ("gpu_fault", Culprit(host="n7"), "a GPU of n7 failed"),
         ("pcie_drop", Culprit(host="n7", dev="mlx5_3"), "mlx5_3 of n7 left the PCIe bus"),
         ("pcie_drop", Culprit(host="n7", gpu=3), "GPU 3 of n7 left the PCIe bus"),
         ("software_exception", Culprit(ranks=(1, 2, 3, 4, 5, 6)), "ranks 1, 2, 3, 4 and 2 more raised an exception"),
