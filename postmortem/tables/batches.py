@@ -17,7 +17,7 @@ MOST_BATCH: Final = 192 << 20
 FILE_BYTES: Final = 48 << 10
 """What opening a file and finding out what it is costs, as bytes of lines."""
 
-PACKED: Final = {".gz": 12, ".tgz": 12, ".zst": 14, ".zstd": 14, ".xz": 18, ".bz2": 15, ".lz4": 7, ".zip": 12}
+PACKED: Final = {".gz": 12, ".tgz": 12, ".zst": 14, ".zstd": 14, ".xz": 18, ".bz2": 15, ".zip": 12}
 """How many times as large logs are once they are unpacked, about, by the end of the name."""
 
 
