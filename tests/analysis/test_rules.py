@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib.resources import files
@@ -39,6 +40,8 @@ def test_a_rule_names_known_events(rule: dict[str, Any]) -> None:
 
 def test_names_of_rules_are_unique() -> None:
     names = [r["name"] for r in RULES]
+    # Explanations print the number and the words apart.
+    assert all(re.fullmatch(r"[A-Z][0-9]+ .+", name) for name in names)
     assert sorted(set(names)) == sorted(names)
 
 
