@@ -92,7 +92,7 @@ def assemble(parts: list[Part], known: pl.DataFrame, segments: pl.DataFrame) -> 
     `known` is what `about` says of the definitions.
     """
     nothing = (known["event"] == "none").to_numpy()
-    parts = [part for part in parts if not nothing[part.definition]]
+    parts = [part for part in parts if len(part.segments) and not nothing[part.definition]]
     if not parts:
         return pl.DataFrame(schema=ROW_SCHEMA)
     where = np.concatenate([part.segments for part in parts])

@@ -54,6 +54,11 @@ def words(matcher: Matcher) -> list[str]:
 NOISE = st.text(alphabet=st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=20)
 
 
+def test_a_line_whose_list_of_parts_is_cut_short_gives_no_row(matcher: Matcher) -> None:
+    rows = [("f", 1, 0, " NCCL INFO Bootstrap : Using bond0:172.2")]
+    assert matcher.recognise(pl.DataFrame(rows, schema=dict(HIT_SCHEMA), orient="row")).is_empty()
+
+
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_no_text_makes_the_catalogue_raise(matcher: Matcher, words: list[str], data: st.DataObject) -> None:
