@@ -124,8 +124,9 @@ def parse_only(folder: Path, workers: int) -> None:
     """All recognised rows of a folder into Parquet, nothing else: what the table calls `parse`."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as postmortem.cli.main does
     from postmortem.bundle import plan
-    from postmortem.tables.parse import Where, parse
+    from postmortem.tables.parse import Where, get_ready, parse
 
+    get_ready([folder], Where(workers))  # as `analyze` does
     with tempfile.TemporaryDirectory() as spool:
         for _ in parse(plan([folder]), [folder], Path(spool), spool, (), Where(workers)):
             pass

@@ -77,6 +77,7 @@ def command(
     for wanted in (html, db, markdown, redact_map):
         if wanted is not None:
             outputs.explicit(wanted, force)
+    _get_ready(bundle, values)
     from postmortem.cli.writing import Written
     from postmortem.incident import bundle_name, open_incident
 
@@ -128,6 +129,14 @@ def command(
         if not is_readable:
             return 3
         return 1 if fail_on == "unknown" and analysis.verdict.cause == "unknown" else 0
+
+
+def _get_ready(bundle: tuple[Path | str, ...], values: Values) -> None:
+    """Start workers for a large bundle, unless its rows may be in the cache."""
+    from postmortem.tables.parse import Where, get_ready
+
+    if not values.may_be_kept():
+        get_ready(bundle, Where(values.workers, values.scheduler, values.spool))
 
 
 def _nothing(files: int, odd: list[str]) -> None:

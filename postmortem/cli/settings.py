@@ -238,7 +238,7 @@ class Values:
             workers=self.workers,
             scheduler=self.scheduler,
             spool=self.spool,
-            cache=(self.cache_folder or _user_cache()) if self.cache else None,
+            cache=self._cache(),
             price=self.gpu_hour_price,
             asked=asked(self.mtbf_hours, self.energy, self.gpu_watts, self.pue),
             context=context,
@@ -247,6 +247,17 @@ class Values:
             switch_names=self.switch_names,
             redact=self.redact,
         )
+
+    def _cache(self) -> Path | None:
+        return (self.cache_folder or _user_cache()) if self.cache else None
+
+    def may_be_kept(self) -> bool:
+        """The cache holds something, so the rows of the bundle may be there."""
+        cache = self._cache()
+        try:
+            return cache is not None and any(cache.iterdir())
+        except OSError:
+            return False
 
 
 def settings(*keys: str) -> Callable[[Command], Command]:

@@ -117,15 +117,34 @@ class _Scratch(threading.local):
 
 
 _SCRATCH: Final = _Scratch()
+_ONE: Final = np.uint64(1)
 
 
 def _feeds(data: bytes | bytearray, size: int) -> npt.NDArray[np.int64]:
     """Places of the line feeds in the first `size` bytes."""
-    if len(_SCRATCH.flags) < size:
-        _SCRATCH.flags = np.empty(size, dtype=bool)
-    flags = _SCRATCH.flags[:size]
-    np.equal(np.frombuffer(data, dtype=np.uint8, count=size), 10, out=flags)
-    return np.flatnonzero(flags)
+    room = -(-size // 8) * 8
+    if len(_SCRATCH.flags) < room:
+        _SCRATCH.flags = np.empty(room, dtype=bool)
+    flags = _SCRATCH.flags[:room]
+    np.equal(np.frombuffer(data, dtype=np.uint8, count=size), 10, out=flags[:size])
+    flags[size:] = False
+    # Eight bytes at a time, since most have no line feed among them: half the time of looking at each.
+    eights = flags.view("<u8")
+    index = np.flatnonzero(eights != 0)
+    held = eights[index]
+    if np.count_nonzero(held & (held - _ONE)) * 8 > len(held):
+        return np.flatnonzero(flags)
+    found: list[npt.NDArray[np.int64]] = []
+    while len(index):
+        lowest = held & (~held + _ONE)
+        found.append((index << 3) + (np.bitwise_count(lowest - _ONE).astype(np.int64) >> 3))
+        held = held ^ lowest
+        more = np.flatnonzero(held)
+        index, held = index[more], held[more]
+    if len(found) == 1:
+        return found[0]
+    ends: npt.NDArray[np.int64] = np.sort(np.concatenate(found), kind="stable") if found else index
+    return ends
 
 
 def _line_ends(data: bytes) -> npt.NDArray[np.int64]:

@@ -12,6 +12,8 @@ from postmortem.resources import data_folder
 
 LEAST_BATCH: Final = 24 << 20
 MOST_BATCH: Final = 192 << 20
+CUT_BYTES: Final = 64 << 20
+"""A file up to this size is read in one go, a larger one may be cut into ranges."""
 
 
 FILE_BYTES: Final = 48 << 10

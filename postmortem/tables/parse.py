@@ -5,21 +5,24 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from postmortem.bundle import Limits, Plan, Problem, base_name, is_url
-from postmortem.engine import WORKERS_FROM_BYTES, default_workers, run
+from postmortem.engine import WORKERS_FROM_BYTES, default_workers, run, start
 from postmortem.engine.cluster import Cluster, ClusterError, cluster
 from postmortem.engine.gather import DroppedError, Failed, gather
 from postmortem.errors import UsageError
 from postmortem.resources import data_folder
-from postmortem.tables.batches import Batch, BatchResult, batch_size, batches, work_of
-from postmortem.tables.ingest import is_plain, parse_batch
-from postmortem.tables.ranges import cut
+from postmortem.tables.batches import CUT_BYTES, Batch, BatchResult, batch_size, batches, work_of
 from postmortem.tables.spool import collect, shared_spool
+from postmortem.tables.unit import HEAVY, is_plain, parse_unit
 from postmortem.tables.workers import check
+
+LOOKED_AT: Final = 5_000
+"""Files of a folder that are looked at to see whether it is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,28 @@ class Where:
         return shared_spool(str(folder.parent) if self.spool is None else self.spool)
 
 
+def get_ready(paths: Sequence[Path | str], where: Where) -> None:
+    """Start the workers for a folder that is clearly large: they load what they need while this process still loads its own."""
+    workers = where.workers or default_workers()
+    if where.scheduler is None and workers > 1 and any(_is_large(str(p)) for p in paths if not is_url(str(p))):
+        start(workers, HEAVY)
+
+
+def _is_large(folder: str) -> bool:
+    """Files among the first thousands in `folder` are together worth more than one process."""
+    size = count = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118 - a Path for each file takes longer
+            count += 1
+            if size >= WORKERS_FROM_BYTES and count > 1:
+                return True
+            if count > LOOKED_AT:
+                return False
+    return False
+
+
 def parse(
     todo: Plan,
     roots: Sequence[Path | str],
@@ -66,11 +91,15 @@ def parse(
     workers = where.workers or default_workers()
     is_one = where.scheduler is None and (workers <= 1 or total < WORKERS_FROM_BYTES)
     size = batch_size(total, 1 if is_one else workers)
-    units = todo.units if is_one else tuple(cut(todo.units, size, is_plain))
+    units = todo.units
+    if not is_one and any(unit.size >= CUT_BYTES for unit in units):
+        from postmortem.tables.ranges import cut
+
+        units = tuple(cut(units, size, is_plain))
     tasks = batches(units, spool, (data_folder("parsers"), *(p.absolute() for p in parsers)), size)
     tasks = [replace(task, limits=limits) for task in tasks] if limits else tasks
     if where.scheduler is None:
-        for task, result in zip(tasks, run(parse_batch, tasks, workers, total), strict=True):
+        for task, result in zip(tasks, run(parse_unit, tasks, workers, total), strict=True):
             yield task, _collected(task, result, spool, folder) if where.is_shared else result
     elif tasks:
         paths = tuple(str(r) if is_url(str(r)) else os.path.realpath(r) for r in roots)
@@ -98,7 +127,7 @@ def _on_cluster(tasks: Sequence[Batch], workers: Cluster) -> Iterator[tuple[Batc
         """Each unit as a batch of its own, with a number that no other has."""
         return [replace(task, number=next(numbers), units=(unit,)) for unit in task.units]
 
-    for task, outcome in gather(workers.pool, parse_batch, tasks, split, workers.gave_up):
+    for task, outcome in gather(workers.pool, parse_unit, tasks, split, workers.gave_up):
         if isinstance(outcome, Failed):
             yield task, _lost(task, f"not read, since reading it failed on every try: {outcome.why}")
         else:

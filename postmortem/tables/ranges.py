@@ -23,9 +23,7 @@ from postmortem.bundle.reading import open_file
 from postmortem.bundle.streams import describe
 from postmortem.bundle.wide import wide_encoding
 from postmortem.lines.donors import NO_TIME
-
-LEAST_BYTES: Final = 64 << 20
-"""A file up to this size is read in one go."""
+from postmortem.tables.batches import CUT_BYTES
 
 _CHUNK: Final = 4 << 20
 _LOOK: Final = 64 << 10
@@ -35,7 +33,7 @@ _TIMED: Final = re.compile(NO_TIME)
 def cut(units: Sequence[Unit], size: int, is_plain: IsPlain) -> Iterator[Unit]:
     """`units`, with the ranges of about `size` bytes in place of each that can be cut. `is_plain` says of name and first bytes: ordinary lines."""
     for unit in units:
-        if unit.is_archive or is_url(unit.fs_path) or unit.size < max(LEAST_BYTES, size + size // 2):
+        if unit.is_archive or is_url(unit.fs_path) or unit.size < max(CUT_BYTES, size + size // 2):
             yield unit
             continue
         try:

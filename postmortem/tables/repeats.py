@@ -31,6 +31,9 @@ LEAST_TEXT: Final = 4
 LEAST_NARROW: Final = 8
 """Places of one text from which on they get narrow rows."""
 
+SOME_LINES: Final = 32
+"""Lines of a file's first block that are asked for a time before all of its kinds are."""
+
 KEPT: Final = 16
 """The last calls of each kind in a file that are kept whole."""
 
@@ -156,6 +159,9 @@ def take(block: Block, state: FileState, repeats: Repeats, part: int, look: Look
     if state.part != part:
         state.part, state.known, state.held = part, Known(), {}
     lines = Lines(block.raw, block.offsets - block.offsets[0], block.ends)
+    if not len(state.known) and _shows_time(lines, look):
+        state.is_timed = True
+        return None
     found = keyed(lines, state.headers, use_shapes=repeats.use_shapes)
     number = state.known.find(found.key)
     fresh = np.flatnonzero(number == FRESH)
@@ -170,6 +176,12 @@ def take(block: Block, state: FileState, repeats: Repeats, part: int, look: Look
     number[sampled] = NOTHING
     _put(block, lines, found, number, state, repeats)
     return np.sort(np.concatenate((wanted, np.array(sampled, dtype=np.intp))))
+
+
+def _shows_time(lines: Lines, look: Look) -> bool:
+    """Some lines of the block show a time: then the others need not be told apart."""
+    some = np.linspace(0, len(lines.starts) - 1, SOME_LINES).astype(np.int64)
+    return bool(look(lines.texts(some))[1].any())
 
 
 def _decide(

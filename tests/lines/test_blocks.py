@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postmortem.lines.blocks import MAX_LINE, read_blocks
+from postmortem.lines.blocks import MAX_LINE, _feeds, read_blocks
 
 
 def read(data: bytes, block_bytes: int = 1 << 20) -> list[tuple[int, int, str]]:
@@ -95,3 +95,13 @@ def test_every_line_of_the_bytes_is_there_at_its_offset(pieces: list[bytes]) -> 
     for (_, offset, text), raw in zip(lines, expected, strict=True):
         assert data[offset : offset + len(raw)] == raw
         assert text == raw.decode("utf-8", "replace").replace("\0", "").rstrip("\r\n")
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"\n", b"\n\n", b"a", b"\x0a\x0b", b"\x00", b"\x80" * 7, b"abcdefgh" * 4]), max_size=40
+    ).map(b"".join)
+)
+def test_line_feeds_are_found_wherever_they_stand_in_eight_bytes(data: bytes) -> None:
+    padded = data + b"\n" * 9
+    assert _feeds(padded, len(data)).tolist() == [n for n, byte in enumerate(data) if byte == 10]

@@ -41,7 +41,8 @@ def _spool(units: list[object], target: Path) -> dict[str, pl.DataFrame]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are cut, too."""
-    monkeypatch.setattr(ranges, "LEAST_BYTES", 1)
+    monkeypatch.setattr(ranges, "CUT_BYTES", 1)
+    monkeypatch.setattr("postmortem.tables.parse.CUT_BYTES", 1)
 
 
 @pytest.mark.usefixtures("small")
