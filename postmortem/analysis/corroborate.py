@@ -25,6 +25,11 @@ FAMILY: Final[dict[str, str]] = {
     "host_oom": "oom",
     "gpu_oom": "oom2",
 }
+_PROGRAM: Final = ("nccl.", "torch.", "train.")
+_HARDWARE: Final = "nccl.ib_async_event"
+"""What the adapter tells, passed on by the program."""
+FAULT: Final = 0.5
+"""Weight of a sign from which on it speaks of a fault that ends jobs."""
 APART_S: Final = 60 + SKEW_S
 
 _Place = tuple[str, str, str | None, int]
@@ -64,6 +69,13 @@ class Others:
             return 0.0
         for o in self._near(c):
             assert o.first is not None
-            if o.episode != c.episode and abs((o.first - c.first).total_seconds()) <= APART_S:
+            is_apart = abs((o.first - c.first).total_seconds()) > APART_S
+            if o.episode != c.episode and not is_apart and not (_is_program(c) and _is_program(o)):
                 return 1.0
-        return 0.5 if c.blamed and c.blamed >= 0.8 * c.blamed_total else 0.0
+        # That failed connections end at its node makes a fault of it likelier; it does not make one of what hardly is a fault.
+        return 0.5 if c.weight >= FAULT and c.blamed and c.blamed >= 0.8 * c.blamed_total else 0.0
+
+
+def _is_program(c: Candidate) -> bool:
+    """The job's own processes say it: they repeat each other, so two of them are no second source."""
+    return c.event.startswith(_PROGRAM) and c.event != _HARDWARE

@@ -19,6 +19,7 @@ from postmortem.analysis.late_ranks import SLOWING, late_ranks, to_name_a_rank
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss, Outcome
 from postmortem.analysis.queue_pairs import measure_queue_pairs, with_lost_throughput
 from postmortem.analysis.rivals import in_order
+from postmortem.analysis.sight import Sight, sight
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.stragglers import explained_by_traces, read_traces, slow_workers, taxed
 from postmortem.analysis.training import (
@@ -63,6 +64,7 @@ def analyse(
     sources = {r[0] for r in con.execute("SELECT DISTINCT source FROM events").fetchall()}
     scored = score(load_candidates(con), edges, times, sources, cache(lambda when: slowed_since(con, when, times)))
     end = ending(con, times, scored)
+    seen = sight(con)
     traces = read_traces(con)
     slow_pairs, queue_pairs = measure_queue_pairs(con)
     computed = (
@@ -76,7 +78,7 @@ def analyse(
         waiting_for_data(con, times),
     )
     derived = [d for d in computed if d is not None]
-    found = list(in_order(with_derived(con, findings(con, scored, edges, times, end), derived, end)))
+    found = list(in_order(with_derived(con, findings(con, scored, edges, times, end, seen), derived, end)))
     found = with_hops(con, found, times.attempt)
     verdict = explained_by_traces(decide(found, end), traces, has_failure=times.has_failure)
     fill_attempts(con, times, end)
@@ -100,7 +102,7 @@ def analyse(
             is_named=verdict.cause in SLOWING or any(d.ranks or d.queue_pairs for d in derived),
             has_traces=bool(traces),
         ),
-        coverage=_coverage(con, sources),
+        coverage=_coverage(con, sources, seen),
         clocks=_clocks(con),
         detected=times.detected,
         last_progress=times.last_progress,
@@ -155,7 +157,7 @@ def _job(con: duckdb.DuckDBPyConnection, times: JobTimes, outcome: Outcome) -> J
     )
 
 
-def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str]) -> Coverage:
+def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str], seen: Sight) -> Coverage:
     row = con.execute(
         "SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(lines), 0), coalesce(sum(events), 0) FROM coverage"
     ).fetchone()
@@ -169,7 +171,7 @@ def _coverage(con: duckdb.DuckDBPyConnection, sources: set[str]) -> Coverage:
         int(row[3]),
         tuple((f, int(n), w) for f, n, w in odd),
         missing,
-        left_out(con),
+        left_out(con) + seen.gaps(),
     )
 
 

@@ -19,6 +19,7 @@ from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival
 from postmortem.analysis.naming import cause_title, opened, what_happened, within
 from postmortem.analysis.reach import reach
 from postmortem.analysis.rivals import rivals_of
+from postmortem.analysis.sight import Sight
 from postmortem.analysis.training import slowed_since
 from postmortem.analysis.windows import FAILURES, SKEW_S, JobTimes
 from postmortem.analysis.wording import collect, next_steps
@@ -245,7 +246,12 @@ def with_derived(
 
 
 def findings(
-    con: duckdb.DuckDBPyConnection, scored: list[Candidate], edges: list[Edge], times: JobTimes, end: Ending
+    con: duckdb.DuckDBPyConnection,
+    scored: list[Candidate],
+    edges: list[Edge],
+    times: JobTimes,
+    end: Ending,
+    seen: Sight,
 ) -> list[Finding]:
     """Ranked findings, at most MAX_FINDINGS, best first; each has at least one evidence row."""
     groups = _ordered(con, _by_cause([c for c in scored if c.p >= 0.12 and c.relevance >= OF_THIS_JOB]), times, end)
@@ -265,6 +271,8 @@ def findings(
                 "rival": rival,
                 **standing(scored_p, might, near, features["corrob"], best.cause == "collective_hang"),
             }
+            if seen.is_open(group):
+                features["settled"] = 0.0
             p = confidence(features) * (IN_PEACE if end.outcome == "completed" else 1.0)
         if out:
             p = min(p, out[0].confidence * 0.95)

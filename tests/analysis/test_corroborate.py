@@ -20,7 +20,9 @@ ROWS = st.lists(
         st.integers(0, 5),
         st.sampled_from(["link_flap", "nic_fault", "gpu_fault", "host_oom"]),
         st.sampled_from(["direct", "own", "victim", "lifecycle"]),
-        st.sampled_from(["link.down", "nic.health"]),
+        st.sampled_from(
+            ["link.down", "nic.health", "nccl.ib_completion_error", "torch.exception", "nccl.ib_async_event"]
+        ),
         HOSTS,
         HOSTS,
         st.one_of(st.none(), st.integers(0, 200)),
@@ -35,7 +37,9 @@ def candidate(row: tuple[Any, ...]) -> Candidate:
     blank = {f.name: None for f in fields(Candidate)}
     first = None if second is None else START + timedelta(seconds=second)
     values = {"episode": episode, "cause": cause, "tier": tier, "event": event, "host": host, "port_host": port_host}
-    return cast(Candidate, SimpleNamespace(**{**blank, **values, "first": first, "blamed": 0, "blamed_total": 0}))
+    return cast(
+        Candidate, SimpleNamespace(**{**blank, **values, "first": first, "blamed": 0, "blamed_total": 0, "weight": 0.8})
+    )
 
 
 def by_pairs(c: Candidate, others: list[Candidate], signs: dict[int, float]) -> float:
@@ -47,6 +51,9 @@ def by_pairs(c: Candidate, others: list[Candidate], signs: dict[int, float]) -> 
         is_same_family = FAMILY.get(o.cause, o.cause) == FAMILY.get(c.cause, c.cause)
         is_same_source = o.event == c.event and o.host == c.host
         if o.episode == c.episode or o.first is None or signs[id(o)] < 0.1 or not is_same_family or is_same_source:
+            continue
+        programs = {"nccl.ib_completion_error", "torch.exception"}
+        if c.event in programs and o.event in programs:
             continue
         is_there = o.host == c.host or o.port_host == c.host or c.port_host == o.host
         if is_there and abs((o.first - c.first).total_seconds()) <= APART_S:

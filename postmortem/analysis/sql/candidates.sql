@@ -18,14 +18,16 @@ CREATE TEMP TABLE port_place AS
 SELECT e.episode, bool_or(p.host IN (FROM job_nodes) OR p.host IN (SELECT host FROM ranks)) FILTER (p.host IS NOT NULL) AS leads_to_job, max(p.host) FILTER (p.host IN (FROM job_nodes)) AS port_host,
        max(p.dev) FILTER (p.host IN (FROM job_nodes)) AS port_dev, count(p.host) AS cables
 FROM episodes e LEFT JOIN ports p ON p.switch = e.host AND (p.port = e.entity OR regexp_replace(e.entity, '\.[0-9]+$', '') = p.port OR same_port(p.port, e.entity) AND regexp_extract(p.port, '[0-9][0-9/:]*$') <> '')
-WHERE e.host IN (SELECT host FROM hosts WHERE role = 'switch') GROUP BY e.episode;
+WHERE e.host IN (SELECT host FROM hosts WHERE role = 'switch') OR e.event = 'switch.many_ports_down' GROUP BY e.episode;
 
 -- name: nic_place
 -- needs: link.down | nic.port_state | nic.health | nic.fw_error | nic.module | nic.tx_timeout | nic.reset
 -- For NIC and link episodes on nodes: whether the NIC is one that NCCL uses; null when the node's NICs are not known.
 CREATE TEMP TABLE nic_place AS
 SELECT e.episode, v.dev, v.ifname, v.pci,
-  bool_or(n.network = 'back' AND (n.pci = coalesce(v.pci, '?') OR n.dev = coalesce(v.dev, '?') OR n.ifname = coalesce(v.ifname, '?'))) AS is_back,
+  -- NICs that are known by another kind of name than this one say nothing about it.
+  CASE WHEN bool_or(n.network = 'back' AND (n.pci = coalesce(v.pci, '?') OR n.dev = coalesce(v.dev, '?') OR n.ifname = coalesce(v.ifname, '?'))) THEN true
+       WHEN bool_or(n.network = 'back' AND (n.pci IS NOT NULL AND v.pci IS NOT NULL OR n.dev IS NOT NULL AND v.dev IS NOT NULL OR n.ifname IS NOT NULL AND v.ifname IS NOT NULL)) THEN false END AS is_back,
   bool_or(n.network = 'back') AS knows_back, bool_or(n.network = 'back' AND n.pci IS NOT NULL) AS knows_pci
 FROM episodes e JOIN events v USING (event_id) LEFT JOIN nics n ON n.host = e.host
 WHERE e.event IN ('link.down', 'nic.port_state', 'nic.health', 'nic.fw_error', 'nic.module', 'nic.tx_timeout', 'nic.reset') AND v.source = 'kernel'
@@ -60,7 +62,7 @@ CREATE TEMP TABLE candidates AS
 SELECT c.episode, c.cause, c.tier, c.weight, c.rows, c.event_id, e.event, e.host, e.entity, e.code, e.severity, e.first_ts, e.last_ts, e.count, e.in_job, e.file,
   -- Every kernel log begins with a boot; only one that comes after other lines of the host says that it went down.
   e.event = 'host.boot' AND e.first_ts <= h.first_ts AND (SELECT x.source FROM events x WHERE x.event_id = e.event_id) = 'kernel' AS is_log_start,
-  r.back_ts, h.role, pp.leads_to_job, pp.port_host, pp.port_dev, coalesce(pp.cables, 0) AS cables, np.is_back, np.knows_back, np.knows_pci, np.dev AS nic_dev,
+  r.back_ts, CASE WHEN e.event = 'switch.many_ports_down' THEN 'switch' ELSE h.role END AS role, pp.leads_to_job, pp.port_host, pp.port_dev, coalesce(pp.cables, 0) AS cables, np.is_back, np.knows_back, np.knows_pci, np.dev AS nic_dev,
   coalesce(b.n, 0) AS blamed, coalesce(b.total, 0) AS blamed_total, w.steps_below,
   -- The cable lists of the bundle reach every node of the job, so a switch that none of them names is not the job's.
   (SELECT count(DISTINCT p.host) FROM ports p WHERE p.basis <> 'coincidence' AND p.host IN (FROM job_nodes)) >= (SELECT greatest(1, count(*)) FROM job_nodes WHERE host IN (SELECT host FROM hosts WHERE in_job)) AS knows_cables,

@@ -26,18 +26,33 @@ WHERE (e.severity IN ('warning', 'error', 'fatal') OR e.event IN ('link.up', 'ho
       'link.admin_down', 'pcie.link_up', 'node.up', 'job.end', 'job.cancelled', 'job.preempted', 'job.timeout', 'job.requeue', 'nic.port_state', 'optic.alarm'))
   AND e.event NOT IN ('nccl.error_path');
 
+-- name: down_ports
+-- needs: link.down | nic.port_state
+-- Ports that went down, as the switch says it or as the nodes at their other ends do. Where no cable list names the switch of a node's link,
+-- it is one switch for all (null): links of several nodes that go down within seconds have little else in common.
+CREATE TEMP TABLE down_ports AS
+WITH said AS (
+  SELECT n.host, n.entity, n.ts, n.event_id, n.file, n.line, n.host IN (SELECT host FROM hosts WHERE role = 'switch') AS is_switch, e.dev, e.pci, e.ifname
+  FROM notable n JOIN events e USING (event_id) WHERE (n.event = 'link.down' OR n.event = 'nic.port_state' AND upper(n.code) = 'DOWN') AND n.ts IS NOT NULL
+), named AS (
+  SELECT s.*, max(d.dev) AS known FROM said s LEFT JOIN nics d ON d.host = s.host AND (d.pci = s.pci OR d.ifname = s.ifname) WHERE NOT is_switch GROUP BY ALL
+)
+SELECT host AS switch, regexp_replace(entity, '\.[0-9]+$', '') AS port, host || ' ' || regexp_replace(entity, '\.[0-9]+$', '') AS node, ts, event_id, file, line FROM said WHERE is_switch
+UNION ALL
+SELECT p.switch, p.port, n.host, n.ts, n.event_id, n.file, n.line FROM named n JOIN ports p ON p.host = n.host AND p.dev = coalesce(n.dev, n.known, n.ifname)
+UNION ALL
+SELECT NULL, host || ' ' || entity, host, ts, event_id, file, line FROM said
+WHERE NOT is_switch AND host IN (SELECT host FROM hosts WHERE in_job IS DISTINCT FROM false OR role = 'compute') AND NOT EXISTS (FROM ports) AND NOT EXISTS (FROM hosts WHERE role = 'switch');
+
 -- name: many_ports
--- needs: link.down
--- Several ports of one switch within ten seconds are one fault of the switch (rule F16): a computed row per burst.
+-- needs: down_ports
+-- Several ports of one switch within ten seconds are one fault of the switch (rule F16): a computed row per burst. Those of one node alone are the node's.
 CREATE TEMP TABLE many_ports AS
-WITH downs AS (
-  SELECT host, entity, ts, event_id, file, line FROM notable n
-  WHERE n.event IN ('link.down') AND ts IS NOT NULL AND host IN (SELECT host FROM hosts WHERE role = 'switch')
-), around AS (
-  SELECT a.host, a.ts, a.event_id, a.file, a.line, count(DISTINCT regexp_replace(b.entity, '\.[0-9]+$', '')) AS ports
-  FROM downs a JOIN downs b ON b.host = a.host AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECOND GROUP BY ALL
+WITH around AS (
+  SELECT a.switch AS host, a.ts, a.event_id, a.file, a.line, count(DISTINCT b.port) AS ports, count(DISTINCT b.node) AS nodes
+  FROM down_ports a JOIN down_ports b ON b.switch IS NOT DISTINCT FROM a.switch AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECOND GROUP BY ALL
 ), best AS (SELECT *, row_number() OVER (PARTITION BY host ORDER BY ports DESC, ts, event_id) AS k FROM around)
-SELECT * FROM best WHERE k = 1 AND ports >= 3;
+SELECT * FROM best WHERE k = 1 AND ports >= 3 AND nodes >= CASE WHEN host IS NULL THEN 3 ELSE 2 END;
 
 -- name: runs
 -- needs: notable
@@ -74,7 +89,7 @@ SELECT f.episode, r.event_id FROM folded f JOIN runs r
   ON r.event = f.event AND r.host IS NOT DISTINCT FROM f.host AND r.entity IS NOT DISTINCT FROM f.entity AND r.code IS NOT DISTINCT FROM f.code
  AND r.file_key IS NOT DISTINCT FROM f.file_key AND r.run = f.run
 UNION ALL
-SELECT f.episode, r.event_id FROM folded f JOIN notable r ON f.run = -1 AND r.host = f.host AND r.event = 'link.down' AND r.ts BETWEEN f.first_ts AND f.last_ts;
+SELECT DISTINCT f.episode, r.event_id FROM folded f JOIN down_ports r ON f.run = -1 AND r.switch IS NOT DISTINCT FROM f.host AND r.ts BETWEEN f.first_ts AND f.last_ts;
 
 -- name: episodes
 -- needs: folded

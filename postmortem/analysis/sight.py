@@ -1,0 +1,63 @@
+"""What the bundle lets be seen: a fault that is not seen from its own side, or without the job, stays a possibility."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from postmortem.analysis.candidates import Candidate
+
+_JOB: Final = ("nccl", "torch", "trainer", "scheduler", "profiler")
+_SEVERAL: Final = 2
+"""Hosts from which on logs are a collection, not what somebody cut out as the fault itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The nodes whose kernel is heard, how many hosts there are, and whether anything of the job is."""
+
+    kernels: frozenset[str]
+    hosts: int
+    has_job: bool
+
+    @property
+    def is_jobless(self) -> bool:
+        """Logs of several machines, of which none says that a job ran, or ended."""
+        return not self.has_job and self.hosts >= _SEVERAL
+
+    def is_open(self, group: Sequence[Candidate]) -> bool:
+        """Whether other causes would look the same from here, since what would tell them apart isn't in the bundle.
+
+        That holds for all faults where nothing of the job is seen. And for a link that only the switch saw go down, once and for good, while
+        nothing of the host's kernel is there: cable, adapter, PCIe and host all end it so.
+        """
+        if self.is_jobless:
+            return True
+        seen = [c for c in group if c.tier == "direct" and c.cause == "link_flap"]
+        ends = {c.port_host for c in seen}
+        is_heard = bool(self.kernels if ends <= {None} else ends & self.kernels)
+        return bool(seen) and not is_heard and all(c.is_switch and c.back is None and c.count == 1 for c in seen)
+
+    def gaps(self) -> tuple[str, ...]:
+        """A sentence for what isn't there."""
+        if not self.is_jobless:
+            return ()
+        return (
+            "Nothing of the job itself is in the bundle, so whether it failed, and of what, cannot be established.",
+        )
+
+
+def sight(con: duckdb.DuckDBPyConnection) -> Sight:
+    """Reads events, hosts, steps and names of pods."""
+    kernels = con.execute("""
+        SELECT DISTINCT coalesce(p.node, e.host) FROM events e LEFT JOIN pod_node p ON p.pod = e.host
+        WHERE e.source = 'kernel' AND e.host IS NOT NULL""").fetchall()
+    row = con.execute(f"""
+        SELECT (SELECT count(*) FROM hosts WHERE role IS DISTINCT FROM 'switch'),
+               EXISTS (FROM events WHERE source IN {_JOB}) OR EXISTS (FROM steps)""").fetchone()
+    assert row is not None
+    return Sight(frozenset(r[0] for r in kernels), int(row[0]), bool(row[1]))
