@@ -515,7 +515,6 @@ QUIET = [
     "[rank1]:[I1112 03:14:15.124456789 ProcessGroupNCCL.cpp:1253] [PG ID 0 PG GUID 0(default_pg) Rank 1] ProcessGroupNCCL destructor entered.",
     "[W socket.cpp:426] [c10d] The server socket cannot be initialized on [::]:29400 (errno: 97 - Address family not supported by protocol).",
     "-- Process 1 terminated with the following error:",
-    "/opt/conda/conda-bld/pytorch_1682343995026/work/aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: [123,0,0], thread: [64,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
     "ip-10-0-0-4:451707:453373 [4] NCCL INFO NET/OFI Using aws-ofi-nccl 1.7.4-aws",
     "node-01:1000:1002 [2] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v8 symbol.",
     "NCCL git version master 5067397c",

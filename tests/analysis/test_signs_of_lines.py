@@ -1,0 +1,68 @@
+"""What one line of a training program speaks for: each a kind of message, told by its words, beside the like of it that means another thing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.incident import Options, open_incident
+
+HTTP = "HTTPSConnectionPool(host='huggingface.co', port=443)"
+LINES: tuple[tuple[str, str], ...] = (
+    # checkpoints: what is not there, cut short, of another shape
+    ("_pickle.UnpicklingError: pickle data was truncated", "checkpoint_failure"),
+    ("safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "checkpoint_failure"),
+    ("AssertionError: [deepspeed] The following zero checkpoints paths are missing: ['/ckpt/zero_pp_rank_0_optim_states.pt']", "checkpoint_failure"),
+    ("megatron.core.dist_checkpointing.core.CheckpointingException: Checkpoint directory /ckpt/iter_0000100 does not exist", "checkpoint_failure"),
+    ("ValueError: No valid checkpoint found in output directory (/data/out)", "checkpoint_failure"),
+    ("botocore.exceptions.ClientError: An error occurred (InternalError) when calling the UploadPart operation", "checkpoint_failure"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "software_exception"),
+    # stores and hubs
+    ("fsspec.exceptions.FSTimeoutError: Caught FSTimeoutError in DataLoader worker process 1.", "storage_stall"),
+    (f"urllib3.exceptions.ReadTimeoutError: {HTTP}: Read timed out. (read timeout=10)", "storage_stall"),
+    ("OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/lustre/ckpt/iter_0000100/mp_rank_00'", "storage_stall"),
+    ("botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the GetObject operation: Please reduce your request rate.", "storage_stall"),
+    ("botocore.exceptions.ClientError: An error occurred (AccessDenied) when calling the GetObject operation: Access Denied", "software_exception"),
+    (f"requests.exceptions.ConnectionError: {HTTP}: Max retries exceeded with url: /api (Caused by NewConnectionError('Failed to establish a new connection: [Errno 111] Connection refused'))", "network_config"),
+    ("ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate (_ssl.c:1007)", "network_config"),
+    # a peer that does not answer is none of these
+    ("RuntimeError: Timed out waiting 1800000ms for recv operation to complete", "collective_hang"),
+    # versions
+    ("OSError: libcudnn.so.8: cannot open shared object file: No such file or directory", "version_mismatch"),
+    ("RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.", "version_mismatch"),
+    ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "version_mismatch"),
+    ("ModuleNotFoundError: No module named 'flash_attn'", "software_exception"),
+    # limits
+    ("OpenBLAS blas_thread_init: pthread_create failed for thread 30 of 64: Resource temporarily unavailable", "resource_limit"),
+    ("OSError: [Errno 37] No locks available", "resource_limit"),
+    # memory of a GPU, of its chip, of the host
+    ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "gpu_oom"),
+    ("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", "gpu_oom"),
+    ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Attempting to allocate 2.00G. That was not possible. There are 1.20G free.; (0x0x0_HBM0)", "gpu_oom"),
+    ("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 163840, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.", "software_exception"),
+    ("OSError: [Errno 28] No space left on device: '/dev/shm/torch_1234'", "resource_limit"),
+    # GPUs
+    ("../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [134,0,0], thread: [31,0,0] Assertion `srcIndex < srcSelectDimSize` failed.", "gpu_software"),
+    ("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "gpu_software"),
+    ("RuntimeError: CUDA error: invalid device ordinal", "software_exception"),
+    ("HTTP Error 503 thrown while requesting GET https://huggingface.co/api/datasets/org/set/tree/main", "storage_stall"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def strongest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The cause of the strongest sign of each line: every line is a file of one bundle."""
+    folder: Path = tmp_path_factory.mktemp("lines")
+    for n, (line, _) in enumerate(LINES):
+        (folder / f"{n}.log").write_text(line + "\n", encoding="utf-8")
+    with open_incident([folder], Options(workers=1)) as incident:
+        rows = incident.con.execute(
+            "SELECT e.file, arg_max(s.cause, s.weight) FROM signs s JOIN events e USING (event_id) GROUP BY e.file"
+        ).fetchall()
+    return {LINES[int(Path(file).stem)][0]: cause for file, cause in rows}
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES, ids=[line[:50] for line, _ in LINES])
+def test_a_line_speaks_for_its_cause(strongest: dict[str, str], line: str, cause: str) -> None:
+    assert strongest.get(line) == cause
