@@ -42,10 +42,25 @@ LINES: tuple[tuple[str, str], ...] = (
     ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Attempting to allocate 2.00G. That was not possible. There are 1.20G free.; (0x0x0_HBM0)", "gpu_oom"),
     ("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 163840, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.", "software_exception"),
     ("OSError: [Errno 28] No space left on device: '/dev/shm/torch_1234'", "resource_limit"),
+    ("Compilation failure: Ran out of memory in memory space hbm. Used 8.38G of 8.00G hbm. Exceeded hbm capacity by 385.25M.", "gpu_oom"),
+    ("RuntimeError: Unable to find a valid cuDNN algorithm to run convolution", "gpu_oom"),
+    ("concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.", "host_oom"),
     # GPUs
     ("../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [134,0,0], thread: [31,0,0] Assertion `srcIndex < srcSelectDimSize` failed.", "gpu_software"),
     ("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "gpu_software"),
     ("RuntimeError: CUDA error: invalid device ordinal", "software_exception"),
+    ("RuntimeError: CUDA error: initialization error", "software_exception"),
+    ("double free or corruption (!prev)", "software_exception"),
+    # values
+    ("ValueError: The loss returned in `training_step` is nan.", "numeric"),
+    ("Batch 120: Invalid loss, terminating training", "numeric"),
+    ("RuntimeError: probability tensor contains either `inf`, `nan` or element < 0", "numeric"),
+    # ranks that do not agree
+    ("RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 272 vs 4", "collective_mismatch"),
+    ("horovod.common.exceptions.HorovodInternalError: Mismatched data types: One rank had type float32, but another rank had type float16.", "collective_mismatch"),
+    # locks of a file system
+    ("OSError: Unable to open file (unable to lock file, errno = 5, error message = 'Input/output error')", "storage_stall"),
+    ("(raylet) [2025-08-25 22:33:45,833 E 41 41] (raylet) worker_pool.cc:1239: Failed to send exit request: Too many open files", "resource_limit"),
     ("HTTP Error 503 thrown while requesting GET https://huggingface.co/api/datasets/org/set/tree/main", "storage_stall"),
 )  # fmt: skip
 
