@@ -12,16 +12,21 @@ HEADERS: Final = (
     Header("rank", r"^\[rank(?P<rank>[0-9]+)\]: ?" + REST),
     Header("role", r"^\[(?:default|trainer|worker|actor|node|role)_?(?P<lrank>[0-9]+)(?:\|[0-9]+)?\]: ?" + REST),
     Header("torchx", r"^[a-z_]+/[0-9]+ \[(?P<lrank>[0-9]+)\]: ?" + REST),
-    # Open MPI's --tag-output; since 5 also --output tag-detailed and tag-fullname.
+    # Open MPI's --tag-output; since 5 also --output tag-detailed and tag-fullname; SageMaker adds the host's name.
     Header(
         "mpi",
-        r"^\[(?:[A-Za-z0-9_.-]+@)?[0-9]+,(?P<rank>[0-9]+)\](?:\["
+        r"^\[(?:[A-Za-z0-9_.-]+@)?[0-9]+,(?:mpirank:)?(?P<rank>[0-9]+)(?:,[a-z]+-[0-9]+)?\](?:\["
         + HOST
         + r":(?P<pid>[0-9]+)\])?<std(?:out|err)>: ?"
         + REST,
     ),
     Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?: pid=(?P<pid>[0-9]+))(?:, ip=(?P<ip>[0-9.]+))?\) ?" + REST),
-    Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?:[ ,]+rank=(?P<rank>[0-9]+))?(?:, pid=(?P<pid>[0-9]+))\) ?" + REST),
+    # SkyPilot names the node, its rank and, on several nodes, its address; vLLM its worker's part or rank.
+    Header(
+        "ray",
+        r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?: [A-Z]{2}[0-9]+)?(?:[ ,]+rank=(?P<rank>[0-9]+))?(?:,? pid=(?P<pid>[0-9]+))(?:, ip=(?P<ip>[0-9.]+))?\) ?"
+        + REST,
+    ),
     Header("cri", r"^" + ISO + r" (?:stdout|stderr) [FP] " + REST),
     Header(
         "pdsh",

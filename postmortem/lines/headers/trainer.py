@@ -19,6 +19,14 @@ HEADERS: Final = (
         + r"|[A-Z]+ - [^ ]+) - +"
         + REST,
     ),
+    # loguru, as it comes
+    Header(
+        "pylog",
+        r"^"
+        + ISO
+        + r" \| (?P<lvl>TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) *\| (?P<src>[A-Za-z_<][^ |]*:[0-9]+) - "
+        + REST,
+    ),
     # LLaMA-Factory, ms-swift
     Header("pylog", r"^\[" + _LEVEL + r"\|" + ISO + r"\] (?P<src>[^ ]+:[0-9]+)[ >]+" + REST),
     Header("pylog", r"^\[" + _LEVEL + r":(?P<tag>[A-Za-z][A-Za-z0-9_.-]*)\] +" + REST),
