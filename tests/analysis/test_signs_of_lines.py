@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from postmortem.incident import Options, open_incident
+from postmortem.incident import Incident, Options, open_incident
+
+Analyse = Callable[[Mapping[str, str]], Incident]
 
 HTTP = "HTTPSConnectionPool(host='huggingface.co', port=443)"
 LINES: tuple[tuple[str, str], ...] = (
@@ -51,6 +54,8 @@ LINES: tuple[tuple[str, str], ...] = (
     ("RuntimeError: CUDA error: invalid device ordinal", "software_exception"),
     ("RuntimeError: CUDA error: initialization error", "software_exception"),
     ("double free or corruption (!prev)", "software_exception"),
+    # logged, not raised: a weaker sign (below), and none where others may be at fault
+    ("ERROR:root:ValueError: number of heads must divide the hidden size", "software_exception"),
     # values
     ("ValueError: The loss returned in `training_step` is nan.", "numeric"),
     ("Batch 120: Invalid loss, terminating training", "numeric"),
@@ -81,3 +86,15 @@ def strongest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(("line", "cause"), LINES, ids=[line[:50] for line, _ in LINES])
 def test_a_line_speaks_for_its_cause(strongest: dict[str, str], line: str, cause: str) -> None:
     assert strongest.get(line) == cause
+
+
+def test_a_logged_exception_alone_is_a_possibility_only(analyse: Analyse) -> None:
+    verdict = analyse(
+        {"train.log": "ERROR:root:ValueError: number of heads must divide the hidden size\n"}
+    ).analysis.verdict
+    assert (verdict.cause, verdict.confidence < 0.7) == ("software_exception", True)
+
+
+def test_a_logged_exception_that_names_a_peer_is_nobodys_fault_yet(analyse: Analyse) -> None:
+    text = "ERROR:root:RuntimeError: Connection reset by peer\n"
+    assert analyse({"train.log": text}).analysis.verdict.cause == "unknown"
