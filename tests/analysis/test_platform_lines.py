@@ -1,0 +1,45 @@
+"""What single lines of NCCL, its plugins and other vendors' libraries speak for; all of them in one bundle, a file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from postmortem.incident import Incident
+
+Analyse = Callable[[Mapping[str, str]], Incident]
+NCCL = "node-01:1000:1002 [2] {} NCCL WARN {}"
+SPEAKS_FOR: Mapping[str, str | None] = {
+    NCCL.format("transport/net_ib.cc:500", "NET/IB : No IP interface found."): "network_config",
+    NCCL.format("bootstrap.cc:90", "no device found matching NCCL_OOB_NET_IFNAME=ib9, ignoring"): None,
+    NCCL.format("bootstrap.cc:90", "no device found matching ib9, verify NCCL_OOB_NET_IFNAME"): "network_config",
+    NCCL.format("graph/xml.h:101", "Attribute arch of node cpu not found"): "network_config",
+    NCCL.format("init.cc:101", "Invalid rank requested : 8/8"): "software_exception",
+    NCCL.format("misc/argcheck.cc:9", "AllReduce : comm argument is NULL"): "software_exception",
+    NCCL.format("misc/utils.cc:9", "Unrecoverable error detected: malloc(size=8589934592) returned null."): "host_oom",
+    NCCL.format("dev_runtime.cc:9", "NCCL library is too old. This application was compiled with NCCL version 2.29.2, but is running with NCCL library version 2.28.9."): "version_mismatch",
+    NCCL.format("transport.cc:10", "Cannot initialize CollNet, using point-to-point network instead"): None,
+    NCCL.format("create:4", "NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument"): "network_config",
+    "/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA": "network_config",
+    "WARN: init failed for remote transport: ibrc": None,
+    "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error": "network_config",
+    "EI0002: [PID: 7277] 2024-11-28-11:59:30.645.648 The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank [unknown].": "collective_hang",
+    "EI0005: The arguments for collective communication are inconsistent between ranks: tag [a], parameter [count], local [2], remote [4]": "collective_mismatch",
+    "EI0008: The HCCL versions are inconsistent: tag [a], local_version [8.0], remote_version [8.1]": "version_mismatch",
+    "EJ0002: The network port is down.Suggest: Check the link of the network port.": "link_flap",
+    "RuntimeError: sync:NPUStream.cpp:494 NPU function error: HBM MULTI BIT ECC ERROR, error code is 507054": "gpu_memory",
+    "RuntimeError: HCCS LINK ERROR": "nvlink_fault",
+    "RuntimeError: init:npu_sys_ctrl.cpp:193 NPU function error: aclInit, error code is 507901": "gpu_fault",
+    "RuntimeError: [Rank:2] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::8589934592 (8192)MB": "gpu_oom",
+    "RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.": "resource_limit",
+}  # fmt: skip
+
+
+def test_what_lines_speak_for(analyse: Analyse) -> None:
+    incident = analyse({f"{n:03}.log": f"{line}\n" for n, line in enumerate(SPEAKS_FOR)})
+    rows = incident.con.execute("SELECT e.file, s.cause FROM signs s JOIN events e USING (event_id)").fetchall()
+    said: dict[str, set[str]] = {}
+    for file, cause in rows:
+        said.setdefault(file.rpartition("/")[2], set()).add(cause)
+    for n, (line, cause) in enumerate(SPEAKS_FOR.items()):
+        of = said.get(f"{n:03}.log", set())
+        assert cause in of if cause else not of, (line, of)
