@@ -31,6 +31,22 @@ SPEAKS_FOR: Mapping[str, str | None] = {
     "RuntimeError: init:npu_sys_ctrl.cpp:193 NPU function error: aclInit, error code is 507901": "gpu_fault",
     "RuntimeError: [Rank:2] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::8589934592 (8192)MB": "gpu_oom",
     "RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.": "resource_limit",
+    "2m  Warning  UnexpectedAdmissionError  pod/llm-3  Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: error creating nvml.Device 3: nvml: GPU is lost, which is unexpected": "pcie_drop",
+    "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected": "gpu_fault",
+    "Pod Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested:1, Available: 0, which is unexpected": None,
+    "I0601 03:20:11.123456       1 health.go:159] XidCriticalError: Xid=79 on Device=GPU-8f2e51c2-3d1b-44b0-a7d0-54a3f5a1c1d0; marking device as unhealthy.": "pcie_drop",
+    "Message:      Pod was terminated in response to imminent node shutdown.": "preempted",
+    "  Ready            Unknown   Mon, 01 Jun 2026 03:20:11 +0000   Mon, 01 Jun 2026 03:24:11 +0000   NodeStatusUnknown   Kubelet stopped posting node status.": "host_crash",
+    '  Warning  FailedMount  9s (x8 over 73s)  kubelet  MountVolume.SetUp failed for volume "data" : mount failed: mount.nfs: Connection timed out': "storage_stall",
+    '  Warning  FailedMount  9s (x8 over 73s)  kubelet  MountVolume.SetUp failed for volume "api" : object "default"/"kube-root-ca.crt" not registered': None,
+    "nvidia-container-cli: ldcache error: process /sbin/ldconfig.real failed with error code: 1": None,
+    "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory": None,
+    "slurmstepd: error: pyxis:     [ERROR] Not enough space left in /tmp/enroot-data": "resource_limit",
+    "ssh: Could not resolve hostname node-07: Name or service not known": "network_config",
+    "Host key verification failed.": None,
+    "[node-01:00123] *** MPI_ERR_TRUNCATE: message truncated": "collective_mismatch",
+    "MPIDI_OFI_mpi_init_hook(1580): OFI get address vector map failed": "network_config",
+    "srun: error:  mpi/pmix_v5: init: (null) [0]: mpi_pmix.c:193: pmi/pmix: can not load PMIx library": "version_mismatch",
 }  # fmt: skip
 
 
