@@ -55,6 +55,13 @@ SPEAKS_FOR: Mapping[str, str | None] = {
     "node-01: Test NCCL failure common.cu:1279 'unhandled system error / Error: failed to extend /dev/shm/nccl-fjwOOB to 5967876 bytes'": "resource_limit",
     "[ERROR] [rank_monitor_server.py:498] [Cycle 2] Did not get subsequent heartbeat. Waited 45.00 seconds.": "collective_hang",
     " Failed status 12: wr_id 0 syndrom 0x81": "network_config",
+    "ray.exceptions.OutOfDiskError: Local disk is full": "resource_limit",
+    "ray.exceptions.OwnerDiedError: Failed to retrieve object ffff. The object's owner has exited.": None,
+    "(pid=119) *** SIGBUS (@0x7f1ca25a2fe0) received by PID 119 (TID 0x7f23680c9740) from PID 2138403808; stack trace: ***": "resource_limit",
+    NCCL.format("misc/ibvwrap.cc:280", "Call to ibv_create_qp failed"): "resource_limit",
+    "DeepEP timeout for dispatch senders, rank 3, responsible_channel = 2": "collective_hang",
+    "12.301s: job.exception ƒABRJ7pf type=node-failure severity=0 lost contact with job shell on broker picl3 (rank 3)": "host_crash",
+    "RuntimeError: oneCCL: atl_ofi_comm.cpp:232 init_transport: EXCEPTION: failed to initialize ATL": "network_config",
     "MPIDI_OFI_mpi_init_hook(1580): OFI get address vector map failed": "network_config",
     "srun: error:  mpi/pmix_v5: init: (null) [0]: mpi_pmix.c:193: pmi/pmix: can not load PMIx library": "version_mismatch",
 }  # fmt: skip

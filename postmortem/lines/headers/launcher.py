@@ -20,7 +20,7 @@ HEADERS: Final = (
         + r":(?P<pid>[0-9]+)\])?<std(?:out|err)>: ?"
         + REST,
     ),
-    Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]*)(?: pid=(?P<pid>[0-9]+))(?:, ip=(?P<ip>[0-9.]+))?\) ?" + REST),
+    Header("ray", r"^\((?:[A-Za-z_][A-Za-z0-9_.]* )?pid=(?P<pid>[0-9]+)(?:, ip=(?P<ip>[0-9.]+))?\) ?" + REST),
     # SkyPilot names the node, its rank and, on several nodes, its address; vLLM its worker's part or rank.
     Header(
         "ray",
