@@ -22,6 +22,7 @@ from postmortem.analysis.rivals import in_order
 from postmortem.analysis.sight import Sight, sight
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.stragglers import explained_by_traces, read_traces, slow_workers, taxed
+from postmortem.analysis.survived import survived
 from postmortem.analysis.training import (
     broken_numbers,
     slowed_since,
@@ -29,7 +30,7 @@ from postmortem.analysis.training import (
     unfinished_save,
     waiting_for_data,
 )
-from postmortem.analysis.verdict import decide, ending, findings, survived, with_derived
+from postmortem.analysis.verdict import decide, ending, findings, with_derived
 from postmortem.analysis.windows import JobTimes, job_times
 from postmortem.decoders import expand_hostlist
 from postmortem.tables.statements import run

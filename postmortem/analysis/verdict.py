@@ -15,7 +15,7 @@ from postmortem.analysis.culprits import find_culprit
 from postmortem.analysis.derived import Derived, absent_ranks
 from postmortem.analysis.evidence import event_rows, gather
 from postmortem.analysis.hangs import hung_ranks
-from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Survived, Verdict
+from postmortem.analysis.model import Culprit, Evidence, Finding, Outcome, Rival, Verdict
 from postmortem.analysis.naming import cause_title, opened, what_happened, within
 from postmortem.analysis.reach import reach
 from postmortem.analysis.rivals import rivals_of
@@ -387,17 +387,3 @@ def decide(found: list[Finding], end: Ending) -> Verdict:
         )
     guess = f" The best guess is {within(cause_title(best.cause))}." if best else ""
     return Verdict("unknown", best.confidence if best else 0.0, Culprit(), f"The cause is not established.{guess}")
-
-
-def survived(scored: list[Candidate]) -> tuple[Survived, ...]:
-    """Faults on the job's own parts that it lived through, earliest first, at most 20."""
-    rows = [
-        c
-        for c in scored
-        if c.tier == "direct" and c.weight >= 0.5 and "progress after it" in c.why_not and c.in_job is not False
-    ]
-    rows.sort(key=lambda c: (c.first or datetime.max, c.episode))
-    seen: dict[int, Survived] = {}
-    for c in rows:
-        seen.setdefault(c.episode, Survived(c.event, c.host, c.entity, c.first, c.back or c.last, c.why_not))
-    return tuple(seen.values())[:20]

@@ -25,9 +25,7 @@ WHERE e.host IN (SELECT host FROM hosts WHERE role = 'switch') OR e.event = 'swi
 -- For NIC and link episodes on nodes: whether the NIC is one that NCCL uses; null when the node's NICs are not known.
 CREATE TEMP TABLE nic_place AS
 SELECT e.episode, v.dev, v.ifname, v.pci,
-  -- NICs that are known by another kind of name than this one say nothing about it.
-  CASE WHEN bool_or(n.network = 'back' AND (n.pci = coalesce(v.pci, '?') OR n.dev = coalesce(v.dev, '?') OR n.ifname = coalesce(v.ifname, '?'))) THEN true
-       WHEN bool_or(n.network = 'back' AND (n.pci IS NOT NULL AND v.pci IS NOT NULL OR n.dev IS NOT NULL AND v.dev IS NOT NULL OR n.ifname IS NOT NULL AND v.ifname IS NOT NULL)) THEN false END AS is_back,
+  bool_or(n.network = 'back' AND (n.pci = coalesce(v.pci, '?') OR n.dev = coalesce(v.dev, '?') OR n.ifname = coalesce(v.ifname, '?'))) AS is_back,
   bool_or(n.network = 'back') AS knows_back, bool_or(n.network = 'back' AND n.pci IS NOT NULL) AS knows_pci
 FROM episodes e JOIN events v USING (event_id) LEFT JOIN nics n ON n.host = e.host
 WHERE e.event IN ('link.down', 'nic.port_state', 'nic.health', 'nic.fw_error', 'nic.module', 'nic.tx_timeout', 'nic.reset') AND v.source = 'kernel'

@@ -41,8 +41,10 @@ SELECT host AS switch, regexp_replace(entity, '\.[0-9]+$', '') AS port, host || 
 UNION ALL
 SELECT p.switch, p.port, n.host, n.ts, n.event_id, n.file, n.line FROM named n JOIN ports p ON p.host = n.host AND p.dev = coalesce(n.dev, n.known, n.ifname)
 UNION ALL
-SELECT NULL, host || ' ' || entity, host, ts, event_id, file, line FROM said
-WHERE NOT is_switch AND host IN (SELECT host FROM hosts WHERE in_job IS DISTINCT FROM false OR role = 'compute') AND NOT EXISTS (FROM ports) AND NOT EXISTS (FROM hosts WHERE role = 'switch');
+SELECT NULL, host || ' ' || entity, host, ts, event_id, file, line FROM said s
+WHERE NOT is_switch AND NOT EXISTS (FROM nics n WHERE n.host = s.host AND n.network = 'front' AND (n.ifname = s.ifname OR n.pci = s.pci))
+-- Where NCCL's adapters are InfiniBand, an Ethernet interface is none of them.
+AND (s.ifname IS NULL OR NOT EXISTS (FROM events WHERE event = 'nccl.net' AND regexp_matches(coalesce(message, text), ':[0-9]+/IB\b'))) AND host IN (SELECT host FROM hosts WHERE in_job IS DISTINCT FROM false OR role = 'compute') AND NOT EXISTS (FROM ports) AND NOT EXISTS (FROM hosts WHERE role = 'switch');
 
 -- name: many_ports
 -- needs: down_ports
