@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from postmortem.analysis.candidates import Candidate
 
 _JOB: Final = ("nccl", "torch", "trainer", "scheduler", "profiler")
+_MOMENT: Final = timedelta(seconds=2)
+"""Within this a switch, its subnet manager and who listens to them say the same thing once."""
 _SEVERAL: Final = 2
 """Hosts from which on logs are a collection, not what somebody cut out as the fault itself."""
 
@@ -37,10 +40,14 @@ class Sight:
         """
         if self.is_jobless:
             return True
-        seen = [c for c in group if c.tier == "direct" and c.cause == "link_flap"]
-        ends = {c.port_host for c in seen}
-        is_heard = bool(self.kernels if ends <= {None} else ends & self.kernels)
-        return bool(seen) and not is_heard and all(c.is_switch and c.back is None and c.count == 1 for c in seen)
+        best = group[0]
+        is_heard = bool(self.kernels) if best.port_host is None else best.port_host in self.kernels
+        # Any row of the host itself that speaks for the link, the adapter's own event in NCCL, say, is the other side.
+        is_told = any(c.tier == "direct" and not c.is_switch and c.host == best.port_host for c in group)
+        is_once = (
+            best.back is None and best.first is not None and best.last is not None and best.last - best.first < _MOMENT
+        )
+        return best.tier == "direct" and best.is_switch and is_once and not is_heard and not is_told
 
     def gaps(self) -> tuple[str, ...]:
         """A sentence for what isn't there."""
