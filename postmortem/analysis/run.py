@@ -19,7 +19,7 @@ from postmortem.analysis.late_ranks import SLOWING, late_ranks, to_name_a_rank
 from postmortem.analysis.model import Analysis, Clock, Coverage, Finding, Job, Loss, Outcome
 from postmortem.analysis.queue_pairs import measure_queue_pairs, with_lost_throughput
 from postmortem.analysis.rivals import in_order
-from postmortem.analysis.sight import Sight, sight
+from postmortem.analysis.sight import Sight, sight, stopped_for_slowness
 from postmortem.analysis.signs import create_macros, draw_edges, find_signs
 from postmortem.analysis.stragglers import explained_by_traces, read_traces, slow_workers, taxed
 from postmortem.analysis.survived import survived
@@ -84,6 +84,7 @@ def analyse(
     verdict = explained_by_traces(decide(found, end), traces, has_failure=times.has_failure)
     fill_attempts(con, times, end)
     loss = taxed(bill(con, times, end, found[0] if found else None, price, asked), traces)
+    found, verdict = stopped_for_slowness(found, verdict, loss)
     _store(con, found, loss)
     return Analysis(
         bundle=bundle,

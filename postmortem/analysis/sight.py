@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     import duckdb
 
     from postmortem.analysis.candidates import Candidate
+    from postmortem.analysis.model import Finding, Loss, Verdict
 
+SLOWED: Final = 0.15
+"""Share of its throughput that a job lost to slow steps from which on people stop it for that."""
+STOPPED: Final = 0.6
 _JOB: Final = ("nccl", "torch", "trainer", "scheduler", "profiler")
 _MOMENT: Final = timedelta(seconds=2)
 """Within this a switch, its subnet manager and who listens to them say the same thing once."""
@@ -68,3 +72,18 @@ def sight(con: duckdb.DuckDBPyConnection) -> Sight:
                EXISTS (FROM events WHERE source IN {_JOB}) OR EXISTS (FROM steps)""").fetchone()
     assert row is not None
     return Sight(frozenset(r[0] for r in kernels), int(row[0]), bool(row[1]))
+
+
+def stopped_for_slowness(found: list[Finding], verdict: Verdict, loss: Loss) -> tuple[list[Finding], Verdict]:
+    """Somebody stopped a job whose steps had become slow: that they did so is known, what made it slow isn't, and the verdict says both."""
+    share = loss.throughput_loss or 0.0
+    if (
+        verdict.cause != "cancelled"
+        or loss.throughput_basis != "steps"
+        or share < SLOWED
+        or found[0].cause != "cancelled"
+    ):
+        return found, verdict
+    said = f"{verdict.summary.rstrip('.')}, after slow steps had cost it {share:.0%} of its throughput; what slowed them is not established."
+    p = min(verdict.confidence, STOPPED)
+    return [replace(found[0], confidence=p, summary=said), *found[1:]], replace(verdict, confidence=p, summary=said)

@@ -175,6 +175,13 @@ _TWO_ENDS: Final = """
 """Pairs of episodes (one, other) at the switch's and at the host's end of one cable, both ways."""
 
 
+_OTHER_END: Final = """
+    CREATE TEMP TABLE other_end AS
+    SELECT DISTINCT n.episode, p.switch FROM ports p LEFT JOIN nics q ON q.host = p.host AND p.dev IN (q.dev, q.ifname)
+    JOIN episodes n ON n.host = p.host AND n.entity IN (p.dev, q.dev, q.ifname, q.pci)"""
+"""The switch at the other end of the cable, for episodes of a node's adapter or link."""
+
+
 MAX_PAIRS: Final = 30_000
 """Pairs of one rule that are compared: past it only the earliest episodes of each cause event are taken, one at least."""
 
@@ -192,13 +199,16 @@ def draw_edges(con: duckdb.DuckDBPyConnection, times: JobTimes) -> None:
     """
     con.execute(_OPEN)
     seen = {row[0] for row in con.execute("SELECT DISTINCT event FROM timed_episodes").fetchall()}
-    has_ends = False
+    has_ends = has_other_end = False
     for rule in load_rules(times):
         if seen.isdisjoint(rule.cause) or seen.isdisjoint(rule.effect):
             continue
         if rule.relation == "device" and not has_ends:
             con.execute(_TWO_ENDS)
             has_ends = True
+        if rule.relation == "switch" and not has_other_end:
+            con.execute(_OTHER_END)
+            has_other_end = True
         _draw(con, rule)
 
 
@@ -209,6 +219,8 @@ def _draw(con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
     same = {
         "host": same_host,
         "job": "true",
+        # A node's link hangs on the switch that the cable list says; on any, where it says nothing.
+        "switch": "(c.host IS NULL OR e.episode NOT IN (SELECT episode FROM other_end) OR (e.episode, c.host) IN (FROM other_end))",
         "device": same_host
         + " AND (c.entity = e.entity OR c.entity IS NULL OR e.entity IS NULL OR starts_with(e.entity, c.entity) "
         "OR starts_with(c.entity, e.entity) OR same_port(c.entity, e.entity))",
@@ -219,7 +231,7 @@ def _draw(con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
     apart = f"CASE WHEN c.host IS NOT DISTINCT FROM e.host THEN 0 ELSE least(c.open_us + e.open_us, {most}) END"
     pairs = f"c JOIN e ON c.episode <> e.episode AND {same}"
     early = ""
-    if rule.relation == "job":
+    if rule.relation in {"job", "switch"}:
         early = f"""
             SEMI JOIN (SELECT min(first_ts) - to_microseconds({hi + most}) AS first, max(first_ts) - to_microseconds({lo - most}) AS last FROM e) w ON x.first_ts BETWEEN w.first AND w.last
             QUALIFY row_number() OVER (PARTITION BY event ORDER BY first_ts, episode) <= (SELECT greatest(1, {MAX_PAIRS} // greatest(1, count(*))) FROM e)"""

@@ -18,7 +18,7 @@ from postmortem.tables.store import create_tables
 
 # Computed from other tables, so no line gives them.
 COMPUTED = {"qp.slow", "switch.many_ports_down"}
-RELATIONS = {"host", "device", "job"}
+RELATIONS = {"host", "device", "job", "switch"}
 TIERS = {"direct", "told", "own", "victim", "lifecycle"}
 
 

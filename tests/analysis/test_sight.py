@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from postmortem.incident import Incident
 
 Analyse = Callable[[Mapping[str, str]], Incident]
 
+BEGIN = datetime(2026, 2, 3, 14, 0, 0)
 CABLES = """\
 Switch\t64 "S-fc6a1c0300e900e0"\t\t# "leaf-1" enhanced port 0 lid 7 lmc 0
 [3]\t"H-b8599f03ca000f05"[1](b8599f03ca000f05) \t\t# "node-1 mlx5_0" lid 12 4xNDR
@@ -115,3 +117,35 @@ def test_a_helper_that_was_killed_is_not_made_a_fault_by_broken_connections(anal
     helper = KILLED.replace("Out of memory", "Memory cgroup out of memory").replace("python3", "dcgm-exporter")
     found = analyse({"node-1/kern.log": helper, "node-1.log": JOB, "train.log": STEPS}).analysis.verdict
     assert found.cause != "host_oom" or found.confidence < 0.7
+
+
+def test_a_switch_takes_only_its_own_ports(analyse: Analyse) -> None:
+    """Another switch that lost its ports a minute before does not explain a link that the cable list has on this one."""
+    other = "".join(
+        f"Feb 03 14:04:0{k} 100000 [4F2006C0] 0x02 -> osm_pi_rcv_process: Switch 0xfc6a1c0300e900e1 leaf-2 port {k + 1} changed state from ACTIVE to DOWN\n"
+        for k in range(4)
+    )
+    line = "2026-02-03T14:05:00.500000+00:00 node-1 kernel: [1000.000000] mlx5_core 0000:bc:00.0 mlx5_0: Port: 1 Link DOWN\n"
+    files = {"opensm.log": other + FABRIC, "ibnetdiscover.txt": CABLES, "node-1/kern.log": line, "node-1.log": JOB}
+    found = first(analyse, {**files, "train.log": STEPS})
+    assert (found.cause, found.culprit.switch) == ("link_flap", "leaf-1")
+
+
+@pytest.mark.parametrize(("slow_ms", "is_slow"), [(10_000, False), (20_000, True)])
+def test_a_job_that_was_stopped_after_slow_steps_was_stopped_for_a_reason(
+    analyse: Analyse, slow_ms: int, is_slow: bool
+) -> None:
+    steps, second = [], 0.0
+    for number in range(60):
+        took = slow_ms if number >= 30 else 10_000
+        second += took / 1000
+        stamp = (BEGIN + timedelta(seconds=second)).strftime("%Y-%m-%d %H:%M:%S")
+        steps.append(
+            f"[{stamp}] iteration {number + 1:8}/    9000 | consumed samples: {number * 128:12} | elapsed time per iteration (ms): {took}.0 | global batch size:   128 | lm loss: 7.3E+00 |\n"
+        )
+    end = (BEGIN + timedelta(seconds=second + 5)).strftime("%Y-%m-%dT%H:%M:%S")
+    slurm = f"slurmstepd: error: *** STEP 4339976.0 ON node-1 CANCELLED AT {end} ***\n"
+    found = analyse({"train.log": "".join(steps), "slurm-4339976.out": slurm}).analysis.verdict
+    assert found.cause == "cancelled"
+    assert (found.confidence < 0.7) == is_slow
+    assert ("not established" in found.summary) == is_slow
