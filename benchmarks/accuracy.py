@@ -161,6 +161,7 @@ def report(title: str, answers: Sequence[Answer]) -> str:
         ("line that matters cited", share(a.key_line for a in answers)),
         ("a mere consequence given as the cause", share(a.consequence for a in answers)),
         ("nothing failed, yet blame", share(a.said not in NAMES_NOTHING and not a.right and a.confidence >= BLAME for a in answers if a.quiet)),
+        ("a wrong name, and sure of it", share(not a.right and a.said not in NAMES_NOTHING | {"collective_hang"} and a.confidence >= SURE for a in answers)),
         ("logs can't settle it, yet a sure name", share(a.said not in NAMES_NOTHING | {"collective_hang"} and a.confidence >= SURE for a in short)),
         ("expected calibration error", f"{error:.3f}"),
     ]  # fmt: skip

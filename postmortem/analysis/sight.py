@@ -53,6 +53,15 @@ class Sight:
         )
         return best.tier == "direct" and best.is_switch and is_once and not is_heard and not is_told
 
+    def wanted(self, group: Sequence[Candidate]) -> tuple[str, ...]:
+        """What would settle a link of which only one end was heard."""
+        if self.is_jobless or not self.is_open(group):
+            return ()
+        host = group[0].port_host or "the host at the other end"
+        return (
+            f"Get the kernel log of {host}: from the switch a cable, an adapter, PCIe and a dead host look the same.",
+        )
+
     def gaps(self) -> tuple[str, ...]:
         """A sentence for what isn't there."""
         if not self.is_jobless:

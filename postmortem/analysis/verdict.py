@@ -291,7 +291,7 @@ def findings(
                 onset_lo=begun - spread if begun else None,
                 onset_hi=begun + spread if begun else None,
                 chosen_over=rivals_of(best, others, edges, scored),
-                next_steps=next_steps(best.cause, culprit),
+                next_steps=seen.wanted(group) + next_steps(best.cause, culprit),
                 collect=collect(best.cause),
                 reach=reach(con, [c.episode for c in group], culprit.host) if not out else None,
                 features=() if best.cause in LIFECYCLE else tuple(sorted(features.items())),

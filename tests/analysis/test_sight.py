@@ -56,6 +56,7 @@ def test_a_link_that_only_the_switch_saw_go_down_for_good_may_be_any_part_of_it(
     found = first(analyse, switch_alone)
     assert found.cause == "link_flap"
     assert found.confidence < 0.7
+    assert found.next_steps[0].startswith("Get the kernel log of node-1: ")
 
 
 def test_a_link_that_goes_down_again_and_again_is_a_link(analyse: Analyse, switch_alone: dict[str, str]) -> None:
