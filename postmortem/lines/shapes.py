@@ -20,7 +20,10 @@ from postmortem.lines.windows import Ints, Lines, Words, mixed, number_of, word
 MARK: Final = b"NCCL INFO "
 
 MAX_PREFIXES: Final = 16
-"""Different headers in one file that are looked at; lines of further ones are texts."""
+"""Different headers in one file that are looked for one after the other; in a file with more, the output of a whole job, say, each line's own is."""
+
+LONGEST: Final = 200
+"""Bytes of a header."""
 
 MAX_SIZES: Final = 4
 """Lengths of what stands before the number of a queue pair that are looked at in one block."""
@@ -82,12 +85,8 @@ def keyed(lines: Lines, headers: list[bytes], *, use_shapes: bool = True) -> Key
     count = len(lines.starts)
     out = Keyed(np.empty(count, dtype=np.uint64), np.zeros(count, dtype=np.uint8))
     told: list[_Told] = []
-    found = _headers(lines, headers) if use_shapes else []
-    if found:
-        index = np.concatenate([index for _, index in found])
-        at = np.concatenate([lines.starts[index] + len(header) for header, index in found])
-        header = np.repeat([number_of(header) for header, _ in found], [len(index) for _, index in found])
-        messages = _Messages(index, at, lines.window(at, 8).word(0), header)
+    messages = _messages(lines, headers) if use_shapes else None
+    if messages is not None:
         told = [*_calls(lines, messages), *_queue_pairs(lines, messages), *_channels(lines, messages)]
     for one in told:
         out.kind[one.index] = one.kind
@@ -101,6 +100,37 @@ def keyed(lines: Lines, headers: list[bytes], *, use_shapes: bool = True) -> Key
     hashed = lines.hashed(np.concatenate([one.at for one in told]), np.concatenate([one.sizes for one in told]))
     out.key[np.concatenate([one.index for one in told])] = mixed(np.concatenate([one.known for one in told]), hashed)
     return out
+
+
+def _messages(lines: Lines, headers: list[bytes]) -> _Messages | None:
+    """The lines with a header; None when there is none."""
+    found = _headers(lines, headers) if len(headers) < MAX_PREFIXES else []
+    if len(headers) >= MAX_PREFIXES:
+        index, at = _marked(lines)
+        header = lines.hashed(lines.starts[index], at - lines.starts[index])
+        return _Messages(index, at, lines.window(at, 8).word(0), header) if len(index) else None
+    if not found:
+        return None
+    index = np.concatenate([index for _, index in found])
+    at = np.concatenate([lines.starts[index] + len(header) for header, index in found])
+    header = np.repeat([number_of(header) for header, _ in found], [len(index) for _, index in found])
+    return _Messages(index, at, lines.window(at, 8).word(0), header)
+
+
+def _marked(lines: Lines) -> tuple[Ints, Ints]:
+    """(lines that hold MARK behind a header, where their messages begin)."""
+    end = int(lines.ends[-1]) if len(lines.ends) else 0
+    words = np.ndarray((end,), dtype="<u8", buffer=lines.data, strides=(1,))
+    place = np.flatnonzero(words == word(MARK))
+    place = place[lines.window(place, 16).holds(0, MARK)]
+    index, first = np.unique(np.searchsorted(lines.starts, place, side="right") - 1, return_index=True)
+    at = place[first] + len(MARK)
+    fits = (
+        (at <= lines.ends[index])
+        & (at - lines.starts[index] <= LONGEST)
+        & (lines.ends[index] - lines.starts[index] > 40)
+    )
+    return index[fits], at[fits]
 
 
 def _headers(lines: Lines, known: list[bytes]) -> list[tuple[bytes, Ints]]:
@@ -125,7 +155,7 @@ def _headers(lines: Lines, known: list[bytes]) -> list[tuple[bytes, Ints]]:
         first = int(np.searchsorted(lines.starts, place, side="right")) - 1
         start, begin = int(lines.starts[first]), int(lines.ends[first])
         header = bytes(lines.data[start : place + len(MARK)])
-        if len(header) <= 200 and header not in known:
+        if len(header) <= LONGEST and header not in known:
             known.append(header)
             claim(header)
     # Those of most lines come first in the next block: then few lines are left for the others.

@@ -22,7 +22,7 @@ from postmortem.lines.windows import Lines
 LEAST_LINES: Final = 2_000
 """Lines of a block from which on looking for repetitions pays."""
 
-LEAST_RUN: Final = 64
+LEAST_RUN: Final = 8
 """Calls of one kind in a block from which on they get narrow rows."""
 
 LEAST_TEXT: Final = 4

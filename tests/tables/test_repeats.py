@@ -60,6 +60,21 @@ def test_narrow_rows_are_what_reading_every_line_gives(tmp_path: Path, monkeypat
     assert _columns(both).equals(_columns(every["events"]))
 
 
+def test_the_output_of_a_whole_job_in_one_file_is_read_by_position_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty processes write by turns, each with a header of its own."""
+    logs = [_log(120).replace("node-01:4000:4", f"node-{k:02d}:40{k:02d}:4").splitlines() for k in range(40)]
+    text = "\n".join(line for turn in zip(*logs, strict=True) for line in turn) + "\n"
+    found = _spool(tmp_path / "a", text, tmp_path / "narrow")
+    calls = found["events"].filter(pl.col("event") == "nccl.collective")
+    assert calls.height < 40 * 120 / 2
+    monkeypatch.setattr(repeats, "LEAST_LINES", 1 << 60)
+    every = _spool(tmp_path / "b", text, tmp_path / "every")
+    both = pl.concat([found["events"].drop("from_neighbour"), expand(found["repeats"], found["templates"])])
+    assert _columns(both).equals(_columns(every["events"]))
+
+
 def test_lists_of_ranks_that_begin_as_channels_do_are_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = _log() + "".join(f"{HEAD}Channel {k % 4:02d}/04 :    0   1   2   3\n" for k in range(400))
     found = _spool(tmp_path / "a", text, tmp_path / "narrow")
