@@ -64,6 +64,16 @@ SPEAKS_FOR: Mapping[str, str | None] = {
     "RuntimeError: oneCCL: atl_ofi_comm.cpp:232 init_transport: EXCEPTION: failed to initialize ATL": "network_config",
     "MPIDI_OFI_mpi_init_hook(1580): OFI get address vector map failed": "network_config",
     "srun: error:  mpi/pmix_v5: init: (null) [0]: mpi_pmix.c:193: pmi/pmix: can not load PMIx library": "version_mismatch",
+    "s05r1b72.304088hfi_userinit_internal: assign_context command failed: Device or resource busy": "resource_limit",
+    "bdw-0214.30734PSM2 can't open hfi unit: -1 (err=23)": None,
+    "libfabric:58327:1712345678::cxi:core:cxip_cp_get():233<warn> nid005000: Failed to allocate CP, ret: -22 VNI: 1024 TC: BEST_EFFORT TYPE: DEFAULT": "network_config",
+    "[0] tcpxResult_t tcpxCommProgress(tcpxComm*):1231 NCCL WARN 0xad:0xae, nic 0, enp12s0, 172.16.0.11<391><-172.16.0.95<467> rx rx ctrl timeout cnt 7331502, nanos 10000000585": None,
+    '  Warning  Failed  3m  kubelet  Failed to pull image "r/x:1": rpc error: code = Unknown desc = Head "https://r/v2/x": dial tcp: lookup r: no such host': "network_config",
+    '  Warning  Failed  3m  kubelet  Failed to pull image "r/x:1": rpc error: code = NotFound desc = failed to resolve reference': None,
+    "  Warning  FailedMount  3m  kubelet  Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data]: timed out waiting for the condition": "storage_stall",
+    "    Message:  Preempted to accommodate a workload (UID: 1a2b, JobUID: 3c4d) due to reclamation within the cohort": "preempted",
+    "slurmd: error: Credential signature check: Job credential expired": "clock_skew",
+    "[2026-03-01T02:03:04.000] update_node: node gpu05 reason set to: Kill task failed": None,
 }  # fmt: skip
 
 
