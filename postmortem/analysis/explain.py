@@ -127,7 +127,8 @@ def _signs_of(row: dict[str, str]) -> tuple[Sign, ...]:
     # Some codes mean one thing at the start and another in a running job: both are tried.
     con.execute("CREATE TABLE steps (step BIGINT)")
     # Nothing stands beside it, and nothing is known of what was going on.
-    con.execute("CREATE TABLE events (event VARCHAR, file VARCHAR, line BIGINT)")
+    con.execute("CREATE TABLE events (event VARCHAR, ts TIMESTAMP, file VARCHAR, line BIGINT)")
+    con.execute("CREATE TABLE files (file VARCHAR)")
     con.execute("CREATE TABLE facts (fact VARCHAR, value VARCHAR, file VARCHAR, line BIGINT)")
     create_macros(con)
     early = _that_hold(con, symptoms)

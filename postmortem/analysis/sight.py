@@ -51,7 +51,8 @@ class Sight:
         is_once = (
             best.back is None and best.first is not None and best.last is not None and best.last - best.first < _MOMENT
         )
-        return best.tier == "direct" and best.is_switch and is_once and not is_heard and not is_told
+        is_link = best.cause == "link_flap" and best.tier == "direct"
+        return is_link and best.is_switch and is_once and not is_heard and not is_told
 
     def wanted(self, group: Sequence[Candidate]) -> tuple[str, ...]:
         """What would settle a link of which only one end was heard."""

@@ -88,7 +88,8 @@ def test_causes_beyond_the_bound_are_said_to_be_left_out(
     analyse: Callable[[dict[str, str]], Incident], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     xid = "2026-02-03T14:0{n}:00+00:00 node-{n} kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=1, An uncorrectable double bit error\n"
-    log = {"kern.log": "".join(xid.format(n=n) for n in range(6))}
+    step = "[2026-02-03 14:00:00.000000] iteration        1/    9000 | elapsed time per iteration (ms): 10000.0 | lm loss: 7.317421E+00 |\n"
+    log = {"kern.log": "".join(xid.format(n=n) for n in range(6)), "train.log": step}
     found = analyse(log)
     (count,) = found.con.execute("SELECT count(*) FROM candidates").fetchone() or (0,)
     assert found.analysis.coverage.left_out == ()

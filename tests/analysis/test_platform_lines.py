@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pytest
+
 from postmortem.incident import Incident
 
 Analyse = Callable[[Mapping[str, str]], Incident]
@@ -54,7 +56,6 @@ SPEAKS_FOR: Mapping[str, str | None] = {
     "   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)": None,
     "node-01: Test NCCL failure common.cu:1279 'unhandled system error / Error: failed to extend /dev/shm/nccl-fjwOOB to 5967876 bytes'": "resource_limit",
     "[ERROR] [rank_monitor_server.py:498] [Cycle 2] Did not get subsequent heartbeat. Waited 45.00 seconds.": "collective_hang",
-    " Failed status 12: wr_id 0 syndrom 0x81": "network_config",
     "ray.exceptions.OutOfDiskError: Local disk is full": "resource_limit",
     "ray.exceptions.OwnerDiedError: Failed to retrieve object ffff. The object's owner has exited.": None,
     "(pid=119) *** SIGBUS (@0x7f1ca25a2fe0) received by PID 119 (TID 0x7f23680c9740) from PID 2138403808; stack trace: ***": "resource_limit",
@@ -86,3 +87,26 @@ def test_what_lines_speak_for(analyse: Analyse) -> None:
     for n, (line, cause) in enumerate(SPEAKS_FOR.items()):
         of = said.get(f"{n:03}.log", set())
         assert cause in of if cause else not of, (line, of)
+
+
+BROKEN = "2026-02-03 14:{}:00 node-01:1000:1002 [2] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.5<40000> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n"
+INIT = "2026-02-03 14:00:30 node-01:1000:1002 [2] NCCL INFO ncclCommInitRank comm 0x55d0c4a2b7f0 rank 2 nranks 8 cudaDev 2 nvmlDev 2 busId 3b000 commId 0x3a1c5e0f9b7d2468 - Init COMPLETE\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "others", "is_first_try"),
+    [(BROKEN.format("05"), 0, True), (INIT + BROKEN.format("05"), 9, True), (INIT + BROKEN.format("45"), 9, False), (BROKEN.format("05"), 9, False)],
+    ids=["alone", "soon after the start", "long after the start", "the start not seen"],
+)  # fmt: skip
+def test_a_broken_connection_is_a_first_try_only_soon_after_the_start(
+    analyse: Analyse, log: str, others: int, is_first_try: bool
+) -> None:
+    quiet = {
+        f"node-{n}.log": f"2026-02-03 14:00:00 node-{n}:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.{n}<0>\n"
+        for n in range(others)
+    }
+    found = analyse({"nccl.log": log, **quiet})
+    rows = found.con.execute(
+        "FROM signs s JOIN events e USING (event_id) SELECT s.cause WHERE e.status = '12'"
+    ).fetchall()
+    assert ("network_config" in {cause for (cause,) in rows}) == is_first_try
