@@ -30,6 +30,11 @@ __all__ = ["HIT_SCHEMA", "MAX_TEXT", "ROW_SCHEMA", "Matcher", "refused"]
 MAX_TEXT: Final = 4096
 """Characters kept of a physical line as evidence."""
 
+KEPT_WITHIN: Final = 16
+"""Definitions tried one after the other that leave a pattern of before them compiled."""
+
+_ONE: Final = pl.DataFrame({"text": [""]})
+
 
 class Matcher:
     """All definitions, compiled. Immutable; cheap to share, one per process."""
@@ -81,9 +86,9 @@ class Matcher:
         headers = _Headers(segments["headers"])
         is_claimed = np.zeros(segments.height, dtype=bool)
         found: list[Part] = []
-        for number in self._strongest:
-            if number not in candidates:
-                continue
+        for nth, number in enumerate(n for n in self._strongest if n in candidates):
+            if nth % KEPT_WITHIN == 0:
+                self._keep_prefilter()
             message, rows = self.messages[number], candidates[number]
             if not message.also:
                 rows = rows[~is_claimed[rows]]
@@ -101,6 +106,10 @@ class Matcher:
                     is_claimed[part.segments] = True
         # Of rows at the same place those of the definition that is listed first come first.
         return assemble(sorted(found, key=lambda part: part.definition), self._about, segments)
+
+    def _keep_prefilter(self) -> None:
+        """Polars keeps the patterns that were used last, some thirty; to compile this one anew takes as long as to read 4 MB of lines."""
+        _ONE.select_seq(pl.col("text").str.contains(self.prefilter))
 
     def _frame(self, hits: pl.DataFrame) -> pl.DataFrame:
         segments = segment(hits)

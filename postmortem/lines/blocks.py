@@ -6,6 +6,7 @@ MAX_LINE) the first MAX_LINE bytes and the offset are kept, the rest is skipped 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -109,10 +110,15 @@ def _strings(data: bytes | bytearray, ends: npt.NDArray[np.int64]) -> pl.Series:
     return pl.Series("text", ArrowArray(array)).str.strip_chars_end("\r\n")
 
 
+LEAST_KEPT: Final = 1 << 20
+"""Room for less is not worth keeping."""
+
+
 class _Scratch(threading.local):
-    """Room for one flag per byte of a block; to get new room for each block takes as long as to fill it."""
+    """Room for one flag per byte of a block, and for a block; to get new room for each block takes as long as to fill it."""
 
     def __init__(self) -> None:
+        self.rooms: list[bytearray] = []
         self.flags = np.empty(0, dtype=bool)
 
 
@@ -200,6 +206,8 @@ def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES, *, offset: int
             offset, line, carry = offset + skipped[0], line + 1, skipped[1]
             continue
         block = _block(buffer, size, offset, line, False)
+        if block.raw is not None:
+            _keep(buffer)
         yield block
         offset += size
         line += len(block.offsets)
@@ -216,16 +224,34 @@ def _filled(stream: Readable, carry: bytes, head: bytes, count: int) -> tuple[by
     """
     begin = len(carry) + len(head)
     left = count - len(head) if len(head) >= PROBE_BYTES else 0
-    buffer = bytearray(begin + max(left, 0) + len(PAD))
+    buffer = _room(begin + max(left, 0) + len(PAD))
     buffer[:begin] = carry + head
-    if left <= 0:
-        return buffer, begin
-    with memoryview(buffer)[begin : begin + left] as free:
-        if hasattr(stream, "readinto"):
-            return buffer, begin + int(stream.readinto(free) or 0)
-        data = stream.read(left)
-        free[: len(data)] = data
-    return buffer, begin + len(data)
+    filled = begin
+    if left > 0:
+        with memoryview(buffer)[begin : begin + left] as free:
+            if hasattr(stream, "readinto"):
+                filled += int(stream.readinto(free) or 0)
+            else:
+                data = stream.read(left)
+                free[: len(data)] = data
+                filled += len(data)
+    buffer[filled : filled + len(PAD)] = PAD
+    return buffer, filled
+
+
+def _room(size: int) -> bytearray:
+    """At least `size` bytes: those of an earlier block once nothing refers to them any more, since to clear new ones takes as long as to read them."""
+    for old in _SCRATCH.rooms:
+        # One reference is the list's, one is `old`, one the argument's.
+        if size <= len(old) <= size * 2 and sys.getrefcount(old) == 3:
+            return old
+    return bytearray(size)
+
+
+def _keep(room: bytearray) -> None:
+    """Let `room`, all of it ASCII, be that of a later block. Two take turns: a block is still looked at while the next one is read."""
+    if len(room) > LEAST_KEPT and not any(room is old for old in _SCRATCH.rooms):
+        _SCRATCH.rooms = [room, *_SCRATCH.rooms[:1]]
 
 
 def _whole(data: bytes, offset: int, line: int, cut: bool) -> Block:

@@ -12,6 +12,8 @@ from postmortem.resources import data_folder
 
 LEAST_BATCH: Final = 24 << 20
 MOST_BATCH: Final = 192 << 20
+LAST_BATCH: Final = 32 << 20
+"""What the last batches come down to where workers share them, so that the others do not wait long for the last one."""
 CUT_BYTES: Final = 64 << 20
 """A file up to this size is read in one go, a larger one may be cut into ranges."""
 
@@ -60,14 +62,28 @@ def batch_size(total: int, workers: int) -> int:
 
 
 def batches(
-    units: Sequence[Unit], spool: Path | str, parsers: Sequence[Path], batch_bytes: int | None = None
+    units: Sequence[Unit],
+    spool: Path | str,
+    parsers: Sequence[Path],
+    batch_bytes: int | None = None,
+    workers: int = 1,
 ) -> list[Batch]:
     """Units in their order, small ones together: a batch costs a fraction of a second by itself.
 
-    Of `batch_bytes` of work each (a larger unit is a batch of its own), by default what `batch_size` says for one worker.
+    Of `batch_bytes` of work each (a larger unit is a batch of its own), by default what `batch_size` says for one worker. Where
+    several `workers` share them, batches become smaller toward the end, and what may take long for its size begins early: files too
+    large to share out, then small ones, since the largest logs are floods of lines that are quick to read.
     """
+    left = sum(map(work_of, units))
     if batch_bytes is None:
-        batch_bytes = batch_size(sum(map(work_of, units)), 1)
+        batch_bytes = batch_size(left, 1)
+    most = batch_bytes
+    if workers > 1:
+        limit = batch_bytes
+        units = sorted(
+            units, key=lambda u: (0, -work_of(u)) if u.span is None and work_of(u) > limit // 2 else (1, work_of(u))
+        )
+        most = min(batch_bytes, max(left // (2 * workers), LAST_BATCH))
     out: list[Batch] = []
     group: list[Unit] = []
     size = 0
@@ -75,9 +91,12 @@ def batches(
     folders = tuple("" if p == own else str(p) for p in parsers)
     for unit in units:
         work = work_of(unit)
-        if group and size + work > batch_bytes:
+        if group and size + work > most:
             out.append(Batch(len(out), tuple(group), str(spool), folders))
+            left -= size
             group, size = [], 0
+            if workers > 1:
+                most = min(batch_bytes, max(left // (2 * workers), LAST_BATCH))
         group.append(unit)
         size += work
     if group:

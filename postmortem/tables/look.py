@@ -51,6 +51,10 @@ class Look:
         found = texts.alias("text").to_frame().select_seq([*self._hits, self._timed])
         return self._with_escaped(texts, found), found["timed"].to_numpy()
 
+    def times(self, texts: pl.Series) -> repeats.Flags:
+        """Which show a time."""
+        return texts.alias("text").to_frame().select_seq(self._timed)["timed"].to_numpy()
+
     def hits(self, texts: pl.Series) -> repeats.Flags:
         """Which hold a literal."""
         return self._with_escaped(texts, texts.alias("text").to_frame().select_seq(self._hits))

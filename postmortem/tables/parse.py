@@ -96,7 +96,8 @@ def parse(
         from postmortem.tables.ranges import cut
 
         units = tuple(cut(units, size, is_plain))
-    tasks = batches(units, spool, (data_folder("parsers"), *(p.absolute() for p in parsers)), size)
+    folders = (data_folder("parsers"), *(p.absolute() for p in parsers))
+    tasks = batches(units, spool, folders, size, 1 if is_one else workers)
     tasks = [replace(task, limits=limits) for task in tasks] if limits else tasks
     if where.scheduler is None:
         for task, result in zip(tasks, run(parse_unit, tasks, workers, total), strict=True):

@@ -7,9 +7,9 @@ get whole rows with their own text. Only lines without a time, in files without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +45,18 @@ NUMBERS: Final = ("seq", "numel", "qpn", "channel")
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Look = Callable[[pl.Series], tuple[Flags, Flags]]
+
+
+class Look(Protocol):
+    """Says of texts which hold a literal of the catalogue, and which a time."""
+
+    def __call__(self, texts: pl.Series, /) -> tuple[Flags, Flags]:
+        """(which hold a literal, which show a time)."""
+        ...
+
+    def times(self, texts: pl.Series, /) -> Flags:
+        """Which show a time."""
+        ...
 
 
 class DisagreementError(Exception):
@@ -152,7 +163,7 @@ def fits(block: Block, state: FileState) -> bool:
 def take(block: Block, state: FileState, repeats: Repeats, part: int, look: Look) -> npt.NDArray[np.intp] | None:
     """Indices of the lines of `block` that the catalogue has to read; the others go to `repeats`, or hold nothing.
 
-    None when the block shows a time: then all of it is to be read. `look` says of texts which hold a literal of the catalogue, and which a time.
+    None when the block shows a time: then all of it is to be read.
     """
     assert block.raw is not None
     assert block.ends is not None
@@ -181,7 +192,7 @@ def take(block: Block, state: FileState, repeats: Repeats, part: int, look: Look
 def _shows_time(lines: Lines, look: Look) -> bool:
     """Some lines of the block show a time: then the others need not be told apart."""
     some = np.linspace(0, len(lines.starts) - 1, SOME_LINES).astype(np.int64)
-    return bool(look(lines.texts(some))[1].any())
+    return bool(look.times(lines.texts(some)).any())
 
 
 def _decide(

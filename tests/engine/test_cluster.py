@@ -87,7 +87,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory, s3: Any) -> Iterator[Mach
 @pytest.fixture
 def each_unit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every unit is a batch."""
-    monkeypatch.setattr(parse_module, "batches", lambda units, spool, parsers, _: batches(units, spool, parsers, 1))
+    monkeypatch.setattr(parse_module, "batches", lambda units, spool, parsers, *_: batches(units, spool, parsers, 1))
 
 
 def tables(incident: Incident) -> dict[str, list[tuple[Any, ...]]]:

@@ -105,3 +105,20 @@ def test_every_line_of_the_bytes_is_there_at_its_offset(pieces: list[bytes]) -> 
 def test_line_feeds_are_found_wherever_they_stand_in_eight_bytes(data: bytes) -> None:
     padded = data + b"\n" * 9
     assert _feeds(padded, len(data)).tolist() == [n for n, byte in enumerate(data) if byte == 10]
+
+
+def test_what_an_earlier_block_left_in_its_room_is_not_seen() -> None:
+    """Blocks whose bytes are ASCII are kept as bytes, whatever stood in the same memory before; blocks that are held keep theirs."""
+    many = 200_000
+    first, other = b"first line\n" * many, "zweite Zeile f\u00fcr alle\n".encode() * many
+    held = [
+        *read_blocks(io.BytesIO(first)),
+        *read_blocks(io.BytesIO(other)),
+        *read_blocks(io.BytesIO(first[:-600_000])),
+    ]
+    del held[1:-1]
+    held += read_blocks(io.BytesIO(b"short\n" * 100_000))
+    assert all(block.raw is not None for block in held)
+    assert held[0].text[0] == held[0].text[-1] == "first line"
+    assert len(held[-1].text) == 100_000
+    assert held[-1].text.unique().to_list() == ["short"]
