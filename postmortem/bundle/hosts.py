@@ -60,7 +60,17 @@ def host_hint(name: str) -> HostHint | None:
 @lru_cache(maxsize=256)
 def host_hints(name: str) -> tuple[HostHint, ...]:
     """All hosts named along the path `name`, nearest first: a container's in the file, its node's in the folder."""
-    *folders, file = name.replace(ARCHIVE_SEPARATOR, "/").split("/")
+    folders = name.replace(ARCHIVE_SEPARATOR, "/").split("/")
+    file = folders.pop()
+    hints = _hints(folders, file)
+    if not hints and "_" in file:
+        # No host has an underscore in its name, but files get one for each slash when folders are flattened: node-3_dmesg.txt.
+        *flat, file = file.split("_")
+        hints = [h for h in _hints(flat, file) if shape_of(h.host) is Shape.NAMED]
+    return tuple(dict.fromkeys(hints))
+
+
+def _hints(folders: list[str], file: str) -> list[HostHint]:
     hints = []
     host = _host_of_file(file, folders[-1].lower() if folders else "")
     if host is not None:
@@ -70,7 +80,7 @@ def host_hints(name: str) -> tuple[HostHint, ...]:
         host = _host_of_folder(folders[at], folders[at - 1].lower() if at else "", is_system_log)
         if host is not None:
             hints.append(HostHint(host, "folder"))
-    return tuple(dict.fromkeys(hints))
+    return hints
 
 
 def _stem(file: str) -> str:

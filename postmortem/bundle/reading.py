@@ -17,7 +17,9 @@ from typing import IO, BinaryIO, cast
 from postmortem.bundle.codecs import codec_of, decompress, unsupported_format
 from postmortem.bundle.fast_gzip import gzip_file_source
 from postmortem.bundle.hosts import host_hint
+from postmortem.bundle.joined import LOOK, is_joined, parts
 from postmortem.bundle.limits import Limits, Meter, amount
+from postmortem.bundle.margin import MARGIN_LOOK, without_margin
 from postmortem.bundle.model import Member, Problem, Unit
 from postmortem.bundle.names import UniqueNames, join_member, sanitise
 from postmortem.bundle.remote import base_name, fetched, is_url, open_url
@@ -195,11 +197,30 @@ class _Reading:
                 if head.startswith(codecs.BOM_UTF8):
                     # What stands before the first line is no part of it: its header would not be recognised.
                     part.stream.read(len(codecs.BOM_UTF8))
-                yield from self._plain(part)
+                yield from self._text(part)
                 return
             part.notes.append(f"stored as {wide.upper()}: offsets count its text as UTF-8")
             with closing(MemberStream(WideSource(part.stream, wide), part.notes)) as stream:
-                yield from self._plain(replace(part, stream=stream, size=None))
+                yield from self._text(replace(part, stream=stream, size=None))
+
+    def _text(self, part: _Part) -> Iterator[Member]:
+        """`part`, or the texts that were put together in it."""
+        if part.stream.peek(1) in (b" ", b"\t", b">"):
+            flush = without_margin(part.stream.peek(MARGIN_LOOK + 1))
+            if flush is not None:
+                part.notes.append("each line stands behind the same margin: offsets count its text without it")
+                with closing(MemberStream(io.BytesIO(flush), part.notes)) as stream:
+                    yield from self._text(replace(part, stream=stream, size=len(flush)))
+                return
+        if part.depth >= self.limits.depth or not is_joined(part.stream.peek(LOOK)):
+            yield from self._plain(part)
+            return
+        names = UniqueNames()
+        for inner, source in parts(part.stream):
+            notes: list[str] = []
+            with closing(MemberStream(source, notes)) as stream:
+                yield from self._plain(self._child(part, names, inner, stream, notes, None, part.mtime))
+        self.problems.extend(Problem(part.label, what) for what in dict.fromkeys(part.notes))
 
     def _plain(self, part: _Part) -> Iterator[Member]:
         hint = host_hint(part.name)

@@ -18,6 +18,7 @@ import numpy as np
 
 from postmortem.bundle import Unit, is_url
 from postmortem.bundle.codecs import codec_of
+from postmortem.bundle.joined import is_joined
 from postmortem.bundle.model import Span
 from postmortem.bundle.reading import open_file
 from postmortem.bundle.streams import describe
@@ -42,7 +43,7 @@ def cut(units: Sequence[Unit], size: int, is_plain: IsPlain) -> Iterator[Unit]:
                 is_bare = (
                     codec_of(head) is None and wide_encoding(head) is None and not head.startswith(codecs.BOM_UTF8)
                 )
-                plain = is_bare and is_plain(unit.name, head)
+                plain = is_bare and not is_joined(head) and is_plain(unit.name, head)
                 spans = list(_spans(file, unit.size, size)) if plain else []
         except OSError:
             spans = []

@@ -66,6 +66,8 @@ SOS = "sosreport-worker5-2026-05-18-jyhykqe"
         ("worker6/rank_12.log", "worker6", "folder"),
         ("logs-worker6.tar.gz!/train.log", "worker6", "folder"),
         ("i-0abc1234def567890/messages", "i-0abc1234def567890", "folder"),
+        ("node-5_nccl.log", "node-5", "folder"),
+        ("switches_leaf-04.log", "leaf-04", "name"),
     ],
 )
 def test_a_named_host(name: str, host: str, basis: str) -> None:

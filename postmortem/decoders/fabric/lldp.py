@@ -74,6 +74,8 @@ _PROMPT: Final = later(
     re.MULTILINE,
 )
 _FILE_NAME: Final = later(r"^(.+?)[-_. ]+(?:(?:net[-_ ]?)?show[-_ ])?lldp", re.IGNORECASE)
+_FOLDER: Final = later(r"^(?:topology|switch(?:es)?|fabric|network|neighbou?rs|logs?)_(?=.)", re.IGNORECASE)
+"""What a folder was called before its files were put into another under longer names."""
 _VERB: Final = later(r"show|display|get|net|dump|cmd|run|output|sudo", re.IGNORECASE)
 _NO_NAME: Final = later(
     r"^[0-9]+$|^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}$", re.IGNORECASE
@@ -169,7 +171,8 @@ def own_name(name: str, text: str) -> str | None:
     if prompt:
         return prompt[1]
     found = _FILE_NAME.match(name.replace("!", "/").rsplit("/", 1)[-1])
-    return found[1] if found and not _VERB.fullmatch(found[1]) else None
+    bare = _FOLDER.sub("", found[1]) if found else ""
+    return bare if bare and not _VERB.fullmatch(bare) else None
 
 
 def _row_pattern(line: str) -> re.Pattern[str] | None:

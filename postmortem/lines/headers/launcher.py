@@ -28,6 +28,7 @@ HEADERS: Final = (
         + REST,
     ),
     Header("cri", r"^" + ISO + r" (?:stdout|stderr) [FP] " + REST),
+    Header("srun", r"^[0-9]{1,6}: (?P<rest> *[^ ].*)$"),
     Header(
         "pdsh",
         r"^"
@@ -48,7 +49,6 @@ HEADERS: Final = (
     # Workflow runners: Metaflow's run/step/task, the identity of a request or run in front of a program's line.
     Header("flow", r"^(?:" + ISO + r" )?\[[^\[\]/ ]+/[A-Za-z_][A-Za-z0-9_]*/[0-9]+ \(pid (?P<pid>[0-9]+)\)\] " + REST),
     Header("run", r"^\[[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\] " + REST),
-    Header("srun", r"^[0-9]{1,6}: (?P<rest> *[^ ].*)$"),
     Header("grep", r"^[A-Za-z0-9_./-]+\.(?:log|txt|out|err)(?:\.[0-9]+)?(?:\.gz)?:(?:[0-9]+:)?(?P<rest>[^ ].*)$"),
     Header("label", r"^(?:SYSLOG|Msg): " + REST),
     Header("pri", r"^<[0-9]{1,3}>(?P<rest>[^ >].*)$"),
