@@ -135,12 +135,14 @@ def _with_steps(records: Records, inp: CostInput, own: AttemptSteps) -> Loss:
     if work.other + gap > 0:
         bins.append(exact("other", work.other + gap, "measured"))
     healthy = lines.pace.healthy_s
+    lost_share, slow_steps = throughput_loss(lines.frame, healthy) if healthy else (None, None)
     loss = Loss(
         gpus=inp.gpus,
         last_durable_step=durable.step,
         last_step=lines.last_step + ending.unlogged,
         healthy_step_s=healthy,
-        throughput_loss=throughput_loss(lines.frame, healthy) if healthy else None,
+        throughput_loss=lost_share,
+        slow_steps=slow_steps,
         throughput_basis=("few steps" if lines.pace.is_assumed else "steps") if healthy else None,
         notes=tuple(n for n in (*_step_notes(own, ending), *durable.notes, work.note) if n),
     )

@@ -115,9 +115,9 @@ def slow_period(lines: pl.DataFrame, healthy_s: float) -> pl.DataFrame:
     return marked.filter(pl.col("in_period") & inner)
 
 
-def throughput_loss(lines: pl.DataFrame, healthy_s: float) -> float:
-    """1 - healthy / mean step time over the degraded periods; 0 when there was none."""
+def throughput_loss(lines: pl.DataFrame, healthy_s: float) -> tuple[float, int]:
+    """(1 - healthy / mean step time over the degraded periods, how many steps these have); 0 when there was none."""
     period = slow_period(lines, healthy_s)
     steps = int(period["k"].sum())
     total = float((period["d"] * period["k"]).sum())
-    return max(0.0, 1 - healthy_s * steps / total) if steps and total > 0 else 0.0
+    return (max(0.0, 1 - healthy_s * steps / total) if steps and total > 0 else 0.0), steps

@@ -308,6 +308,8 @@ class Loss:
     savings: tuple[Saving, ...] = ()
     throughput_basis: Literal["steps", "few steps", "trace"] | None = None
     """What `throughput_loss` is of: the job against its own past (fewer than 20 healthy steps are few), or ranks against their peers."""
+    slow_steps: int | None = None
+    """Steps in the degraded periods that `throughput_loss` is of; None where it is of ranks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SLOWED: Final = 0.15
 """Share of its throughput that a job lost to slow steps from which on people stop it for that."""
+LASTING: Final = 20
+"""Slow steps from which on somebody has seen them: those of a warm-up are over before."""
 STOPPED: Final = 0.6
 _JOB: Final = ("nccl", "torch", "trainer", "scheduler", "profiler")
 _MOMENT: Final = timedelta(seconds=2)
@@ -90,6 +92,7 @@ def stopped_for_slowness(found: list[Finding], verdict: Verdict, loss: Loss) -> 
     if (
         verdict.cause != "cancelled"
         or loss.throughput_basis != "steps"
+        or (loss.slow_steps or 0) < LASTING
         or share < SLOWED
         or found[0].cause != "cancelled"
     ):

@@ -224,4 +224,4 @@ def taxed(loss: Loss, traces: list[Traced]) -> Loss:
     notes = (*loss.notes, *(f"Trace {v.trace}: {v.summary}" for v in known[:MAX_TRACES]))
     if loss.throughput_loss and loss.throughput_basis != "few steps":
         return replace(loss, notes=notes)
-    return replace(loss, throughput_loss=worst.waste_share, throughput_basis="trace", notes=notes)
+    return replace(loss, throughput_loss=worst.waste_share, throughput_basis="trace", slow_steps=None, notes=notes)

@@ -275,6 +275,7 @@ def _loss(loss: Loss) -> Json:
         "ettr_attempt": _number(loss.ettr_attempt),
         "throughput_loss": _number(loss.throughput_loss),
         "throughput_basis": loss.throughput_basis,
+        "slow_steps": loss.slow_steps,
         "checkpoint_advice": _advice(loss.advice),
         "what_if": [_saving(saving) for saving in loss.savings],
         "last_step": loss.last_step,

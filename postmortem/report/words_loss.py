@@ -18,7 +18,8 @@ def throughput_words(loss: Loss) -> str:
     """What the share of the throughput was lost to, and who says so."""
     if loss.throughput_basis == "trace":
         return "throughput lost to uneven work (trace)"
-    return f"throughput lost to slow steps{' (few steps)' if loss.throughput_basis == 'few steps' else ''}"
+    of = f"in {loss.slow_steps:,} slow step{'s' * (loss.slow_steps != 1)}" if loss.slow_steps else "to slow steps"
+    return f"throughput lost {of}{' (few healthy ones)' if loss.throughput_basis == 'few steps' else ''}"
 
 
 def _what(saving: Saving) -> str:

@@ -150,3 +150,20 @@ def test_a_job_that_was_stopped_after_slow_steps_was_stopped_for_a_reason(
     assert found.cause == "cancelled"
     assert (found.confidence < 0.7) == is_slow
     assert ("not established" in found.summary) == is_slow
+
+
+@pytest.mark.parametrize(("slow", "is_said"), [(60, True), (6, False)], ids=["for long", "at the start alone"])
+def test_a_job_was_stopped_for_slow_steps_only_where_they_lasted(analyse: Analyse, slow: int, is_said: bool) -> None:
+    """A job of ten-second steps, `slow` of them at twice that, that somebody cancels."""
+    lines, at = [], BEGIN
+    for k in range(120):
+        took = 20.0 if (k < slow if slow < 10 else k >= 120 - slow) else 10.0
+        at += timedelta(seconds=took)
+        lines.append(
+            f"[{at:%Y-%m-%d %H:%M:%S}.000000] iteration {k + 1:8}/    9000 | consumed samples: {k * 128:12} | elapsed time per iteration (ms): {took * 1000:.1f} | global batch size:   128 | lm loss: 7.3E+00 |\n"
+        )
+    end = f"slurmstepd: error: *** JOB 4711 ON node-1 CANCELLED AT {at + timedelta(seconds=5):%Y-%m-%dT%H:%M:%S} ***\n"
+    found = analyse({"train.log": "".join(lines), "slurm-4711.out": end}).analysis
+    assert found.verdict.cause == "cancelled"
+    assert ("slow steps" in found.verdict.summary) == is_said
+    assert found.loss.slow_steps == slow

@@ -51,7 +51,7 @@ def test_keys_come_in_the_order_of_the_schema() -> None:
         ): "host dev qpn peer p50_us p99_us samples confidence port rank windows switch switch_port",
         (
             "loss",
-        ): "gpus last_durable_step bins lost_s gpu_hours cost ettr_attempt throughput_loss throughput_basis checkpoint_advice what_if "
+        ): "gpus last_durable_step bins lost_s gpu_hours cost ettr_attempt throughput_loss throughput_basis slow_steps checkpoint_advice what_if "
         "last_step healthy_step_s span_s basis ettr_run ettr_wall goodput idle_gpu_hours degraded_gpu_hours ckpt_stall_gpu_hours "
         "energy_kwh notes",
         ("loss", "bins", 0): "bin lo_s best_s hi_s basis",
