@@ -16,7 +16,7 @@ from postmortem.prepared import prepared_toml
 TIERS: Final = ("direct", "told", "own", "victim", "lifecycle")
 SAID: Final = "concat_ws(' ', coalesce(text, message), reason, value)"
 """All that a row says, a record's other lines included: what the conditions of symptoms call `said`."""
-_LOOKS_UP: Final = re.compile(r"(?i)\b(?:exists|select|from|raised_during)\b")
+_LOOKS_UP: Final = re.compile(r"(?i)\b(?:exists|select|from|raised_during|while_saving)\b")
 _OPERATORS: Final = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 
 
@@ -259,7 +259,12 @@ def create_macros(con: duckdb.DuckDBPyConnection) -> None:
     `same_port(a, b)`: two spellings of one switch port (`sfp-0/0/0`, `et-0/0/0.0`, `Ethernet32`): their numbers agree.
     `raised_during(kind, file, line, after)`: a traceback in the 40 lines above, or `after` below, was at `kind` (fact exception.during).
     `beside(name, file, line)`: an event of that name stands within three lines.
+    `while_saving(file, line)`: a save began or failed in the 40 lines above, or just below.
     """
+    con.execute("""
+        CREATE OR REPLACE TEMP MACRO while_saving(in_file, at_line) AS
+          EXISTS (FROM events s WHERE s.event IN ('train.checkpoint_start', 'train.checkpoint_failed')
+                  AND s.file = in_file AND s.line BETWEEN at_line - 40 AND at_line + 3)""")
     con.execute("""
         CREATE OR REPLACE TEMP MACRO beside(name, in_file, at_line) AS
           EXISTS (FROM events t WHERE t.event = name AND t.file = in_file AND abs(t.line - at_line) <= 3)""")

@@ -67,7 +67,16 @@ LINES: tuple[tuple[str, str | None], ...] = (
     ("horovod.common.exceptions.HorovodInternalError: Mismatched data types: One rank had type float32, but another rank had type float16.", "collective_mismatch"),
     # file systems as tools and loggers say it
     ("cp: error writing '/mnt/nfs/ckpt/model.pt': Input/output error", "storage_stall"),
-    ("2024-05-12 10:11:12,123 - ERROR - Failed to write shard 12: [Errno 28] No space left on device", "checkpoint_failure"),
+    # what a full file system kept from being written is a save only where the line says so
+    ("2024-05-12 10:11:12,123 - ERROR - Failed to write shard 12: [Errno 28] No space left on device", "resource_limit"),
+    ("OSError: [Errno 28] No space left on device", "resource_limit"),
+    ("OSError: [Errno 122] Disk quota exceeded: '/data/run/global_step400/mp_rank_00_model_states.pt'", "checkpoint_failure"),
+    # activations that are computed again have nothing to do with a file
+    ("torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.", "software_exception"),
+    # a call over Ray that took too long says nothing of a collective
+    ("ray.exceptions.RayTaskError(TimeoutError): ray::RolloutManager.generate() (pid=1694029, ip=10.100.9.210)", None),
+    # who lost a task does not know what became of it
+    ("Original error: DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. Please look at the task logs.", None),
     # locks of a file system
     ("OSError: Unable to open file (unable to lock file, errno = 5, error message = 'Input/output error')", "storage_stall"),
     ("(raylet) [2025-08-25 22:33:45,833 E 41 41] (raylet) worker_pool.cc:1239: Failed to send exit request: Too many open files", "resource_limit"),
@@ -103,3 +112,11 @@ def test_a_logged_exception_alone_is_a_possibility_only(analyse: Analyse) -> Non
 def test_a_logged_exception_that_names_a_peer_is_nobodys_fault_yet(analyse: Analyse) -> None:
     text = "ERROR:root:RuntimeError: Connection reset by peer\n"
     assert analyse({"train.log": text}).analysis.verdict.cause == "unknown"
+
+
+def test_a_full_disk_just_after_a_save_began_is_the_saves_failure(analyse: Analyse) -> None:
+    begun = "saving checkpoint at iteration     500 to /data/run in torch_dist format\n"
+    full = "OSError: [Errno 28] No space left on device\n"
+    noise = "rank 3 waits\n" * 60
+    assert analyse({"train.log": begun + full}).analysis.verdict.cause == "checkpoint_failure"
+    assert analyse({"train.log": begun + noise + full}).analysis.verdict.cause == "resource_limit"

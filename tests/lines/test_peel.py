@@ -91,6 +91,13 @@ FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("<6>Feb  3 14:02:11 node-7 kernel: x", "x", {"host": "node-7"}),
     ("node-7: [  12.500000] x", "x", {"host": "node-7", "uptime_s": 12.5}),
+    ("[2026-02-03T14:02:11.318Z] 8de2ca81 [rank=5] || x", "x", {"rank": 5, "stamp_zone_s": 0, "headers": "|flow|"}),
+    ("<info> [2026-02-03 14:02:11] [2b9091c2] || x", "x", {"stamp_us": micros("2026-02-03T14:02:11")}),
+    (
+        "[2026-02-03 14:02:11] INFO     [olmo_core.train.trainer:764, node-7, rank=3] x",
+        "x",
+        {"host": "node-7", "local_rank": 3, "src": "olmo_core.train.trainer:764"},
+    ),
 ]
 
 

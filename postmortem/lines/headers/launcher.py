@@ -48,6 +48,9 @@ HEADERS: Final = (
     ),
     # Workflow runners: Metaflow's run/step/task, the identity of a request or run in front of a program's line.
     Header("flow", r"^(?:" + ISO + r" )?\[[^\[\]/ ]+/[A-Za-z_][A-Za-z0-9_]*/[0-9]+ \(pid (?P<pid>[0-9]+)\)\] " + REST),
+    # Determined: the container, and the rank if there are several.
+    Header("flow", r"^\[" + ISO + r"\] (?:[0-9a-f]{8} )?(?:\[rank=(?P<rank>[0-9]+)\] )?\|\| " + REST),
+    Header("flow", r"^<[a-z]+> +\[" + ISO + r"\] \[[0-9a-f]{8}\] (?:\[rank=(?P<rank>[0-9]+)\] )?(?:\|\| )?" + REST),
     Header("run", r"^\[[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\] " + REST),
     Header("grep", r"^[A-Za-z0-9_./-]+\.(?:log|txt|out|err)(?:\.[0-9]+)?(?:\.gz)?:(?:[0-9]+:)?(?P<rest>[^ ].*)$"),
     Header("label", r"^(?:SYSLOG|Msg): " + REST),
