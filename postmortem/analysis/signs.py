@@ -260,17 +260,21 @@ def create_macros(con: duckdb.DuckDBPyConnection) -> None:
     `raised_during(kind, file, line, after)`: a traceback in the 40 lines above, or `after` below, was at `kind` (fact exception.during).
     `beside(name, file, line)`: an event of that name stands within three lines.
     `while_saving(file, line)`: a save began or failed in the 40 lines above, or just below.
+
+    The inner columns have names of their own: in a WHERE clause DuckDB takes the word `file` of a macro's argument for the innermost
+    column of that name, and the condition would hold for a row of any file.
     """
     con.execute("""
         CREATE OR REPLACE TEMP MACRO while_saving(in_file, at_line) AS
-          EXISTS (FROM events s WHERE s.event IN ('train.checkpoint_start', 'train.checkpoint_failed')
-                  AND s.file = in_file AND s.line BETWEEN at_line - 40 AND at_line + 3)""")
+          EXISTS (FROM (SELECT file AS its_file, line AS its_line FROM events WHERE event IN ('train.checkpoint_start', 'train.checkpoint_failed'))
+                  WHERE its_file = in_file AND its_line BETWEEN at_line - 40 AND at_line + 3)""")
     con.execute("""
         CREATE OR REPLACE TEMP MACRO beside(name, in_file, at_line) AS
-          EXISTS (FROM events t WHERE t.event = name AND t.file = in_file AND abs(t.line - at_line) <= 3)""")
+          EXISTS (FROM (SELECT event AS of, file AS its_file, line AS its_line FROM events) WHERE of = name AND its_file = in_file AND abs(its_line - at_line) <= 3)""")
     con.execute("""
         CREATE OR REPLACE TEMP MACRO raised_during(kind, in_file, at_line, after) AS
-          EXISTS (FROM facts f WHERE f.fact = 'exception.during' AND f.value = kind AND f.file = in_file AND f.line BETWEEN at_line - 40 AND at_line + after)""")
+          EXISTS (FROM (SELECT value AS during, file AS its_file, line AS its_line FROM facts WHERE fact = 'exception.during')
+                  WHERE during = kind AND its_file = in_file AND its_line BETWEEN at_line - 40 AND at_line + after)""")
     con.execute("""
         CREATE OR REPLACE TEMP MACRO same_port(a, b) AS
           regexp_extract(regexp_replace(a, '\\.[0-9]+$', ''), '[0-9][0-9/:]*$') <> ''

@@ -206,8 +206,7 @@ def read_blocks(stream: Readable, block_bytes: int = BLOCK_BYTES, *, offset: int
             offset, line, carry = offset + skipped[0], line + 1, skipped[1]
             continue
         block = _block(buffer, size, offset, line, False)
-        if block.raw is not None:
-            _keep(buffer)
+        _keep(buffer, is_ascii=block.raw is not None)
         yield block
         offset += size
         line += len(block.offsets)
@@ -248,10 +247,13 @@ def _room(size: int) -> bytearray:
     return bytearray(size)
 
 
-def _keep(room: bytearray) -> None:
-    """Let `room`, all of it ASCII, be that of a later block. Two take turns: a block is still looked at while the next one is read."""
-    if len(room) > LEAST_KEPT and not any(room is old for old in _SCRATCH.rooms):
-        _SCRATCH.rooms = [room, *_SCRATCH.rooms[:1]]
+def _keep(room: bytearray, *, is_ascii: bool) -> None:
+    """Let `room` be that of a later block, unless bytes are left in it that would make that one look like other than ASCII.
+
+    Two take turns: a block is still looked at while the next one is read.
+    """
+    others = [old for old in _SCRATCH.rooms if old is not room]
+    _SCRATCH.rooms = [room, *others[:1]] if is_ascii and len(room) > LEAST_KEPT else others
 
 
 def _whole(data: bytes, offset: int, line: int, cut: bool) -> Block:

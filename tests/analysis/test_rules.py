@@ -88,3 +88,16 @@ def test_every_cause_can_be_found() -> None:
         "unknown",
     }
     assert set(CAUSES) - {s["cause"] for s in SYMPTOMS} <= computed
+
+
+def test_what_a_row_stands_beside_is_told_row_by_row() -> None:
+    """A macro's argument must not be taken for the column of the same name inside it."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE events (event VARCHAR, file VARCHAR, line BIGINT)")
+    con.execute("CREATE TABLE facts (fact VARCHAR, value VARCHAR, file VARCHAR, line BIGINT)")
+    con.execute("INSERT INTO events VALUES ('one', 'a.log', 1), ('other', 'b.log', 50), ('one', 'b.log', 52)")
+    con.execute("INSERT INTO facts VALUES ('exception.during', 'save', 'b.log', 51)")
+    create_macros(con)
+    for condition in ("beside('other', file, line)", "raised_during('save', file, line, 0)"):
+        shown = con.execute(f"SELECT file, line FROM events WHERE event = 'one' AND {condition}").fetchall()
+        assert shown == [("b.log", 52)], condition

@@ -84,6 +84,6 @@ STATED: Final = (
     Header(
         "k8s_event",
         r"^(?:Normal|Warning) +(?P<rest>[A-Z][A-Za-z0-9]+ +(?:[0-9][0-9smhdy]*|<[a-z]+>)"
-        r"(?: \(x[0-9]+ over [0-9a-z]+\))? +[a-z][A-Za-z0-9-]* +.*)$",
+        r"(?: \(x[0-9]+ over [0-9a-z]+\))? +[a-z][A-Za-z0-9./-]* +.*)$",
     ),
 )
