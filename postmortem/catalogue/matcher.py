@@ -69,7 +69,7 @@ class Matcher:
     @cached_property
     def telling(self) -> frozenset[str]:
         """Header kinds whose rows make weaker rows above void (`unless`)."""
-        return frozenset(m.unless for m in self.messages if m.unless)
+        return frozenset(m.unless for m in self.messages if m.unless and "." not in m.unless)
 
     @cached_property
     def prefilter(self) -> str:

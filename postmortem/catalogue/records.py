@@ -85,13 +85,14 @@ def _fill(keep: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _drop_replaced(rows: pl.DataFrame) -> pl.DataFrame:
-    """Without rows whose `unless` names a header kind that a row at most `within` lines below shows."""
+    """Without rows whose `unless` names a header kind, or an event, that a row at most `within` lines below shows."""
     weak = rows.filter(pl.col("unless").is_not_null())
     if not weak.height:
         return rows
     replaced: list[pl.DataFrame] = []
     for kind in weak["unless"].unique():
-        telling = rows.filter(pl.col("unless").is_null() & pl.col("headers").str.contains(f"|{kind}|", literal=True))
+        shows = pl.col("event") == kind if "." in kind else pl.col("headers").str.contains(f"|{kind}|", literal=True)
+        telling = rows.filter(pl.col("unless").is_null() & shows)
         below = (
             weak.filter(pl.col("unless") == kind)
             .select("_id", "file", "line", "within")

@@ -21,7 +21,19 @@ HOST_KEYS: Final = (
     "_HOSTNAME", "hostname", "host", "host_name", "host.name", "node", "nodename", "node_name", "source_ip", "client", "Host",
     "instance",
 )  # fmt: skip
-TIME_KEYS: Final = ("timestamp", "@timestamp", "time", "ts", "_time", "eventTime", "lastTimestamp", "date", "Timestamp")
+TIME_KEYS: Final = (
+    "timestamp",
+    "@timestamp",
+    "time",
+    "ts",
+    "_time",
+    "eventTime",
+    "lastTimestamp",
+    "date",
+    "Timestamp",
+    "Created",
+    "EventTimestamp",
+)
 POD_KEYS: Final = ("pod", "pod_name", "kubernetes.pod_name", "pod.name")
 INNER_KEYS: Final = ("result", "_source", "jsonPayload", "attributes", "fields", "cef")
 """Where exporters put the record itself: Splunk, Elasticsearch, Cloud Logging, Datadog."""

@@ -21,7 +21,7 @@ from postmortem.patterns import later
 TEXT_KEY: Final = later(
     r'"(?:MESSAGE|message|msg|log|content|line|_raw|text|textPayload|@message|Message|body|short_message)"\s*:\s*["[]'
 )
-_LISTS: Final = "hits|events|items|results?|dmesg|entries|logs|data|records|messages|value|rows|Events|Records"
+_LISTS: Final = "hits|events|items|results?|dmesg|entries|logs|data|records|messages|value|rows|Events|Records|Members"
 LIST: Final = later(rf'"(?:{_LISTS})"\s*:\s*\[\s*(?=\{{)')
 LOKI_PART: Final = later(r'"stream"\s*:\s*(?=\{)|"values"\s*:\s*\[')
 _NEXT_OBJECT: Final = later(r"\n\s*(?=\{)")

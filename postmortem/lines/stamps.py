@@ -132,7 +132,7 @@ def stamps(have: set[str]) -> list[pl.Expr]:
     epoch = col("epoch").cast(pl.Int64, strict=False)
     is_epoch = epoch.is_not_null()
     return [
-        pl.when(is_epoch).then(epoch * 1_000_000).otherwise(whole + micros).alias("stamp_us"),
+        pl.when(is_epoch).then(epoch * 1_000_000 + micros).otherwise(whole + micros).alias("stamp_us"),
         pl.when(is_epoch).then(True).otherwise(year.is_not_null()).alias("stamp_has_year"),
         pl.when(is_epoch).then(0).otherwise(_zone_seconds(col("zone"))).cast(pl.Int32).alias("stamp_zone_s"),
         pl.lit(10, dtype=pl.Int64).pow((6 - digits).cast(pl.UInt32)).cast(pl.Int64).alias("stamp_res_us"),

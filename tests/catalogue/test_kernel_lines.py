@@ -311,7 +311,6 @@ QUIET = [
     "ena 0000:00:07.0 eth1: tx_timeout: 0",
     "IPv6: ADDRCONF(NETDEV_CHANGE): ens1f0: link becomes ready",
     "ata3: SATA link down (SStatus 0 SControl 300)",
-    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0-1,oom_memcg=/a,task_memcg=/a,task=python3,pid=4711,uid=0",
     "Memory cgroup out of memory: OOM victim 4711 (python3) is already exiting. Skip killing the task",
     "INFO: task python3:4711 blocked on a mutex likely owned by task python3:4712.",
     "---[ end Kernel panic - not syncing: Fatal exception in interrupt ]---",

@@ -89,3 +89,22 @@ def test_rank_within_a_group_is_the_global_one_only_in_the_default_group(
 def test_an_indented_exception_is_quoted_text(matcher: Matcher) -> None:
     assert recognise(matcher, "x\n  RuntimeError: boom") == []
     assert [r["event"] for r in recognise(matcher, "[rank1]: RuntimeError: boom")] == ["torch.exception"]
+
+
+OOM = """\
+[ 1.000000] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), order=0, oom_score_adj=829
+[ 1.000001] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0-1,task=python3,pid=4711,uid=0"""
+KILL = "[ 1.000002] Memory cgroup out of memory: Killed process 4711 (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB"
+
+
+def test_what_announces_a_kill_counts_where_the_kill_itself_is_cut_off(matcher: Matcher) -> None:
+    assert [(r["event"], r["process"]) for r in recognise(matcher, OOM)] == [
+        ("host.oom_kill", "python"),
+        ("host.oom_kill", "python3"),
+    ]
+    (row,) = recognise(matcher, f"{OOM}\n{KILL}")
+    assert (row["line"], row["pid"]) == (3, 4711)
+
+
+def test_a_kill_before_it_is_another_one(matcher: Matcher) -> None:
+    assert [r["line"] for r in recognise(matcher, f"{KILL}\n{OOM}")] == [1, 2, 3]

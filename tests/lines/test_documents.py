@@ -48,6 +48,7 @@ DOCUMENTS = {
     "list": (json.dumps(LIST, ensure_ascii=False).encode(), "list", 1),
     "list, indented": (json.dumps(LIST, indent=2).encode(), "list", 1),
     "hits": (json.dumps({"took": 1, "hits": {"hits": [{"_source": r} for r in LIST]}}, indent=1).encode(), "list", 1),
+    "Redfish": (json.dumps({"Name": "Log", "Members": LIST, "Members@odata.count": len(LIST)}).encode(), "list", 1),
     "objects": ("\n".join(json.dumps(r, indent=2) for r in LIST).encode(), "objects", 1),
     "loki": (json.dumps(LOKI).encode(), "loki", 2),
     "loki, indented": (json.dumps(LOKI, indent=2, ensure_ascii=False).encode(), "loki", 2),

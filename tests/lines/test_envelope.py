@@ -44,6 +44,11 @@ def test_journald_of_the_kernel() -> None:
     assert "|syslog_kernel|" in row["headers"]
 
 
+def test_redfish() -> None:
+    row = opened({"Created": "2026-02-03T14:02:11+00:00", "Severity": "Critical", "Message": XID, "Id": "28"})
+    assert (row["message"], row["stamp_us"], row["stamp_zone_s"]) == (XID, 1_770_127_331_000_000, 0)
+
+
 def test_journald_gives_bytes_when_the_text_is_not_utf8() -> None:
     row = opened({"MESSAGE": list(b"killed \xff process"), "_PID": "321", "SYSLOG_IDENTIFIER": "kubelet"})
     assert (row["message"], row["pid"], row["tag"]) == ("killed \ufffd process", 321, "kubelet")

@@ -98,6 +98,52 @@ FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
         "x",
         {"host": "node-7", "local_rank": 3, "src": "olmo_core.train.trainer:764"},
     ),
+    # As people paste them: dmesg -d, callers, busybox, journalctl's other outputs, grep -n, quotations, consoles, Loki, octet counts.
+    ("[   12.500000 <    0.000012>] x", "x", {"uptime_s": 12.5}),
+    ("[   12.500000] [   T4321] x", "x", {"uptime_s": 12.5}),
+    ("Feb  3 14:02:11 node-7 kern.err kernel: x", "x", {"host": "node-7", "headers": "|syslog_kernel|"}),
+    ("Feb  3 14:02:11 node-7 daemon.info dhcpd[7]: x", "x", {"host": "node-7", "tag": "dhcpd", "pid": 7}),
+    (
+        "Tue 2026-02-03 14:02:11 CET node-7 kernel: x",
+        "x",
+        {
+            "host": "node-7",
+            "stamp_us": micros("2026-02-03T14:02:11"),
+            "stamp_zone_s": 3600,
+            "headers": "|syslog_kernel|",
+        },
+    ),
+    ("Tue 2026-02-03 14:02:11 UTC node-7 systemd[1]: x", "x", {"host": "node-7", "tag": "systemd", "stamp_zone_s": 0}),
+    (
+        "1770127331.123456 node-7 kernel: x",
+        "x",
+        {"host": "node-7", "stamp_us": micros("2026-02-03T14:02:11.123456"), "stamp_zone_s": 0, "stamp_res_us": 1},
+    ),
+    ("1042:[   12.500000] x", "x", {"uptime_s": 12.5}),
+    ("> [   12.500000] x", "x", {"uptime_s": 12.5}),
+    ("> x", "> x", {"headers": "|"}),
+    ("node-7 login: [   12.500000] x", "x", {"uptime_s": 12.5}),
+    (
+        '2026-02-03T14:02:11Z {job="kernel", host="node-7"} x',
+        "x",
+        {"host": "node-7", "stamp_us": micros("2026-02-03T14:02:11")},
+    ),
+    ("1770127331123\t2026-02-03T14:02:11.123Z\tx", "x", {"stamp_us": micros("2026-02-03T14:02:11.123")}),
+    ("83 <3>1 2026-02-03T14:02:11.5Z node-7 kernel - - - x", "x", {"host": "node-7", "tag": "kernel"}),
+    # A container's supervisord stamps its lines itself, and its level is no host.
+    (
+        "Mar 17 05:40:04.883349 leaf-1 INFO swss#supervisord 2020-03-17 05:39:55,585 INFO exited: orchagent (x)",
+        "exited: orchagent (x)",
+        {"host": "leaf-1", "tag": "swss#supervisord", "stamp_us": micros("2020-03-17T05:39:55.585")},
+    ),
+    ("2020-03-17 05:39:55,585 INFO exited: orchagent (x)", "exited: orchagent (x)", {"headers": "|supervisord|"}),
+    # Junos with `explicit-priority`: with and without a year, a daemon, a name of the message.
+    (
+        "Jan 18 02:59:24.466 2026  mx-1 chassisd[27847]: %DAEMON-3-CHASSISD_FPC_ASIC_ERROR: x",
+        "CHASSISD_FPC_ASIC_ERROR: x",
+        {"host": "mx-1", "tag": "chassisd", "headers": "|junos|junos|"},
+    ),
+    ("Mar 11 23:52:28  mx-1 : %PFE-3: fpc10 x", "fpc10 x", {"host": "mx-1", "headers": "|junos|junos|"}),
 ]
 
 

@@ -53,6 +53,25 @@ HEADERS: Final = (
     Header("flow", r"^<[a-z]+> +\[" + ISO + r"\] \[[0-9a-f]{8}\] (?:\[rank=(?P<rank>[0-9]+)\] )?(?:\|\| )?" + REST),
     Header("run", r"^\[[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\] " + REST),
     Header("grep", r"^[A-Za-z0-9_./-]+\.(?:log|txt|out|err)(?:\.[0-9]+)?(?:\.gz)?:(?:[0-9]+:)?(?P<rest>[^ ].*)$"),
+    # grep -n, or a mail's and Markdown's marks of quotation, before a stamp.
+    Header(
+        "grep",
+        r"^(?:[0-9]{1,9}[:-]|(?:> ?){1,4})(?P<rest>(?:\[ *[0-9]+\.[0-9]{6}\]|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}[ .]"
+        r"|20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:]{8}|\[[A-Z][a-z]{2} [A-Z][a-z]{2} ).*)$",
+    ),
+    # logcli's labels; the text that Grafana saves.
+    Header(
+        "collector",
+        r"^"
+        + ISO
+        + r' \{(?:[^{}]*?\b(?:host|hostname|host_name|nodename|node_name|node)="'
+        + HOST
+        + r'")?[^{}]*\} '
+        + REST,
+    ),
+    Header("collector", r"^[0-9]{13}\t" + ISO + r"\t" + REST),
+    # Syslog over TCP with the count of octets before each message.
+    Header("pri", r"^[0-9]{2,5} (?P<rest><[0-9]{1,3}>1 (?:19|20)[0-9]{2}-.*)$"),
     Header("label", r"^(?:SYSLOG|Msg): " + REST),
     Header("pri", r"^<[0-9]{1,3}>(?P<rest>[^ >].*)$"),
     Header("epoch", r"^@(?P<epoch>[0-9]{10}) " + HOST + r" " + REST),

@@ -54,10 +54,16 @@ _FABRIC: Final = (
 _SONIC: Final = (
     Header("relay", f"^{BSD} +{HOST} (?P<rest>(?:(?:19|20)[0-9]{{2}} )?{SOME_DAY} [0-9:.]+ [^ ]+ {SONIC_LEVEL} .*)$"),
     Header("syslog_kernel", f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} kernel: ?{REST}"),
+    # A container's supervisord stamps its own lines.
+    Header(
+        "sonic",
+        f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} (?P<tag>[a-z0-9_.-]+#/?supervisord){PID}:? (?P<rest>20[0-9]{{2}}-.*)$",
+    ),
     Header("sonic", f"^(?:{YEAR} )?{BSD} {HOST} {SONIC_LEVEL} {SONIC_TAG}{REST}"),
     Header("sonic", f"^{ISO} {HOST}(?: +[^ ]+)? {SONIC_LEVEL} {SONIC_TAG}{REST}"),
     Header("sonic", f"^{HOST} {SONIC_LEVEL} (?P<tag>[A-Za-z0-9_.-]+{SONIC_CONTAINER}{REST}"),
     Header("sonic", f"^(?P<tag>[a-z0-9_]+{SONIC_CONTAINER}{REST}"),
+    Header("supervisord", f"^{ISO} (?:CRIT|ERRO|WARN|INFO) (?P<rest>(?:exited|spawned|success|gave up|stopped): .*)$"),
     Header(
         "sonic",
         f'^(?:{SOME_DAY} [0-9:.]+ )?id=firewall time="{DATE} {HMS}" fw="(?P<host>[^"]+)" '
@@ -140,7 +146,13 @@ _VENDORS: Final = (
     ),
     # `time-format year millisecond` and `explicit-priority`.
     Header("junos", f"^{BSD} {YEAR} +{HOST} +(?:(?P<tag>[A-Za-z/][A-Za-z0-9_./-]*){PID})? ?: +{REST}"),
+    Header(
+        "junos",
+        f"^{BSD} +{HOST} +(?:(?P<tag>[A-Za-z/][A-Za-z0-9_./-]*){PID})? ?: +(?P<rest>%{JUNOS_FACILITY}-[0-7].*)$",
+    ),
     Header("junos", f"^%{JUNOS_FACILITY}-[0-7]: +{REST}"),
+    # Cisco's SYSTEM_MSG has the same facilities.
+    Header("junos", f"^%{JUNOS_FACILITY}-[0-7]-(?P<rest>(?:[A-RT-Z]|S[A-XZ])[A-Z0-9]*_[A-Z0-9_]+: .*)$"),
     Header("junos", f"^{BSD} +{HOST} (?P<rest>fpc[0-9]+ .*)$"),
     Header("junos", f"^{BSD} +(?P<rest>fpc[0-9]+ .*)$"),
     Header("srlinux", f"^{ISO} {HOST} [a-z0-9]+" + r"\|[A-Z]{3,6} " + f"(?P<tag>[a-z][a-z0-9_]+): {REST}"),
