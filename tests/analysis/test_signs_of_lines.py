@@ -120,3 +120,12 @@ def test_a_full_disk_just_after_a_save_began_is_the_saves_failure(analyse: Analy
     noise = "rank 3 waits\n" * 60
     assert analyse({"train.log": begun + full}).analysis.verdict.cause == "checkpoint_failure"
     assert analyse({"train.log": begun + noise + full}).analysis.verdict.cause == "resource_limit"
+
+
+def test_what_was_being_done_is_looked_for_near_the_exception_only(analyse: Analyse) -> None:
+    frame = '  File "/opt/megatron/training/checkpointing.py", line 512, in save_checkpoint\n'
+    raised = "ValueError: number of heads must divide the hidden size\n"
+    noise = "rank 3 waits\n" * 60
+    assert analyse({"train.log": frame + raised}).analysis.verdict.cause == "checkpoint_failure"
+    assert analyse({"train.log": frame + noise + raised}).analysis.verdict.cause == "software_exception"
+    assert analyse({"train.log": frame, "other.log": raised}).analysis.verdict.cause == "software_exception"
