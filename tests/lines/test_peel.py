@@ -121,6 +121,7 @@ FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("1042:[   12.500000] x", "x", {"uptime_s": 12.5}),
     ("> [   12.500000] x", "x", {"uptime_s": 12.5}),
+    ("messages:Feb  3 14:02:11 node-7 kernel: x", "x", {"host": "node-7", "headers": "|grep|syslog_kernel|"}),
     ("> x", "> x", {"headers": "|"}),
     ("node-7 login: [   12.500000] x", "x", {"uptime_s": 12.5}),
     (
@@ -142,6 +143,16 @@ FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
         "Jan 18 02:59:24.466 2026  mx-1 chassisd[27847]: %DAEMON-3-CHASSISD_FPC_ASIC_ERROR: x",
         "CHASSISD_FPC_ASIC_ERROR: x",
         {"host": "mx-1", "tag": "chassisd", "headers": "|junos|junos|"},
+    ),
+    (
+        "chassisd:Jul 30 17:48:57 CHASSISD_TEMP_HOT_NOTICE: x",
+        "CHASSISD_TEMP_HOT_NOTICE: x",
+        {"headers": "|daemon|junos|", "stamp_has_year": False},
+    ),
+    (
+        "[2025-04-13T07:18:58.223072746+00:00 hf3fs_fuse_main:235453 StorageClientImpl.cc:1173 ERROR] x",
+        "x",
+        {"tag": "hf3fs_fuse_main", "tid": 235453, "lvl": "ERROR", "stamp_us": micros("2025-04-13T07:18:58.223072")},
     ),
     ("Mar 11 23:52:28  mx-1 : %PFE-3: fpc10 x", "fpc10 x", {"host": "mx-1", "headers": "|junos|junos|"}),
 ]

@@ -469,7 +469,8 @@ UNION SELECT host FROM job_lists WHERE (SELECT NOT is_whole FROM placement);
 INSERT INTO hosts
 WITH seen AS (
   SELECT host, source, ts, file, line FROM events WHERE host IS NOT NULL
-  UNION ALL SELECT host, 'host', ts, file, line FROM facts WHERE host IS NOT NULL
+  -- What a switch says of its own ports makes it no compute node.
+  UNION ALL SELECT host, CASE WHEN fact = 'port.description' THEN 'switch' ELSE 'host' END, ts, file, line FROM facts WHERE host IS NOT NULL
   UNION ALL SELECT node, 'kernel', NULL, file, line FROM ranks WHERE node IS NOT NULL
   UNION ALL SELECT host, 'host', NULL, file, line FROM stated_gpus WHERE host IS NOT NULL
   UNION ALL SELECT host, 'host', NULL, file, line FROM stated_nics WHERE host IS NOT NULL

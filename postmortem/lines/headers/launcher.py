@@ -53,6 +53,10 @@ HEADERS: Final = (
     Header("flow", r"^<[a-z]+> +\[" + ISO + r"\] \[[0-9a-f]{8}\] (?:\[rank=(?P<rank>[0-9]+)\] )?(?:\|\| )?" + REST),
     Header("run", r"^\[[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\] " + REST),
     Header("grep", r"^[A-Za-z0-9_./-]+\.(?:log|txt|out|err)(?:\.[0-9]+)?(?:\.gz)?:(?:[0-9]+:)?(?P<rest>[^ ].*)$"),
+    Header(
+        "grep",
+        r"^[a-z][a-z0-9_-]*(?:\.[0-9]+)?(?:\.gz)?:(?P<rest>[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}[ .].*)$",
+    ),
     # grep -n, or a mail's and Markdown's marks of quotation, before a stamp.
     Header(
         "grep",

@@ -84,6 +84,16 @@ HEADERS: Final = (
         + r"(?:\.(?P<frac>[0-9]{1,9}))? +(?:(?P<tid>[0-9]+) )?(?P<src>[^ \]]+:[0-9]+)\] ?"
         + REST,
     ),
+    # 3FS: `[2025-04-13T07:18:58.223072746+00:00 hf3fs_fuse_main:235453 StorageClientImpl.cc:1173 ERROR]`.
+    Header(
+        "hf3fs",
+        r"^\["
+        + ISO
+        + r" (?P<tag>[A-Za-z][A-Za-z0-9_]*): *(?P<tid>[0-9]+) (?P<src>[A-Za-z0-9_]+\.(?:cc|cpp|h):[0-9]+) "
+        + LEVEL
+        + r"\] "
+        + REST,
+    ),
     Header("glog", r"^\[(?P<lvl>[IWEF]) (?P<src>[^ \]]+:[0-9]+)\] ?" + REST),
     Header(
         "raylog",

@@ -155,6 +155,8 @@ _VENDORS: Final = (
     Header("junos", f"^%{JUNOS_FACILITY}-[0-7]-(?P<rest>(?:[A-RT-Z]|S[A-XZ])[A-Z0-9]*_[A-Z0-9_]+: .*)$"),
     Header("junos", f"^{BSD} +{HOST} (?P<rest>fpc[0-9]+ .*)$"),
     Header("junos", f"^{BSD} +(?P<rest>fpc[0-9]+ .*)$"),
+    # chassisd's own file names neither host nor daemon.
+    Header("junos", f"^{BSD} +(?P<rest>[A-Z][A-Z0-9]*D_[A-Z0-9_]+: .*)$"),
     Header("srlinux", f"^{ISO} {HOST} [a-z0-9]+" + r"\|[A-Z]{3,6} " + f"(?P<tag>[a-z][a-z0-9_]+): {REST}"),
     Header("alcatel", f"^{BSD} +{HOST} " + r"(?P<rest>[A-Z]+\([0-9]+\) (?:Data|Info): .*)$"),
     Header("ironware", f"^{MON_DAY} {HMS}:[A-Z]:{REST}"),
