@@ -18,6 +18,8 @@ BEFORE: Final = 20
 """Steps that a step's loss and gradient norm are held against."""
 HOLE: Final = 50
 """So many usual distances between printed steps are a hole: what stands on its two sides is not compared."""
+DRIFT_STEPS: Final = 60
+"""Printed losses of a run that a slow rise is told from; the first ones of a run go up and down."""
 USUAL_LIMITS_S: Final = (600.0, 1800.0, 3600.0)
 """Time limits of a barrier that nobody changed: of PyTorch now and before 2.2, and the round one that people set."""
 
@@ -60,6 +62,25 @@ def _vanished(steps: list[dict[str, Any]]) -> bool:
     return len(steps) >= 3 and steps[-1]["loss"] is None and all(s["loss"] is not None for s in steps[:-1])
 
 
+def _drift(steps: list[dict[str, Any]], begin: int) -> int | None:
+    """Index of the step from which on the loss stays above what it had come down to, where it ends far above it.
+
+    A run that comes apart slowly has no step that lies far above those just before. Losses are compared as medians of five,
+    from `begin` on; the last tenth of them, ten at least, must all lie at one and a half times the best, and by 1 above it.
+    """
+    known = [i for i in range(begin, len(steps)) if steps[i]["loss"] is not None]
+    if len(known) < DRIFT_STEPS:
+        return None
+    smooth = [median(steps[i]["loss"] for i in known[k - 4 : k + 1]) for k in range(4, len(known))]
+    best = min(smooth)
+    end = min(smooth[-max(10, len(smooth) // 10) :])
+    # A loss near 0 or below, as of a policy or a contrast, has no scale to be held against.
+    if best < 0.1 or end <= 1.5 * best or end - best <= 1.0:
+        return None
+    last_low = max(k for k, value in enumerate(smooth) if value <= 1.25 * best)
+    return known[last_low + 5] if last_low + 5 < len(known) else None
+
+
 def broken_numbers(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived | None:
     """A loss that jumps, vanishes, or whose scale was lowered to nothing; surer when it had not come back by the end."""
     steps = table_rows(
@@ -81,6 +102,9 @@ def broken_numbers(con: duckdb.DuckDBPyConnection, times: JobTimes) -> Derived |
         return _numeric(steps, shown, 0.69 if came_back else 0.9)
     if _vanished(steps):
         return _numeric(steps, [len(steps) - 1], 0.6)
+    risen = None if times.has_failure or not steps else _drift(steps, begins[-1])
+    if risen is not None:
+        return _numeric(steps, [risen, len(steps) - 1], 0.65)
     return _lost_scale(con)
 
 

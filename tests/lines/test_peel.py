@@ -91,6 +91,8 @@ FRAMINGS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("<6>Feb  3 14:02:11 node-7 kernel: x", "x", {"host": "node-7"}),
     ("node-7: [  12.500000] x", "x", {"host": "node-7", "uptime_s": 12.5}),
+    ("LAUNCH ERROR 2026-02-03 14:02:11,318 x", "x", {"lvl": "ERROR", "headers": "|pylog|"}),
+    ("2026-02-03 14:02:11,318\tWARNING worker.py:1829 -- x", "x", {"lvl": "WARNING", "src": "worker.py:1829"}),
     ("[2026-02-03T14:02:11.318Z] 8de2ca81 [rank=5] || x", "x", {"rank": 5, "stamp_zone_s": 0, "headers": "|flow|"}),
     ("<info> [2026-02-03 14:02:11] [2b9091c2] || x", "x", {"stamp_us": micros("2026-02-03T14:02:11")}),
     (

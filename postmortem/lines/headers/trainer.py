@@ -50,6 +50,9 @@ HEADERS: Final = (
     Header("pylog", r"^" + _LEVEL + r" +\[(?P<src>[^\], ]+:[0-9]+), rank=(?P<rank>[0-9]+)\] +" + REST),
     # OLMo-core, where the number is that of the rank on its node
     Header("pylog", r"^" + _LEVEL + r" +\[(?P<src>[^\], ]+:[0-9]+), " + HOST + r", rank=(?P<lrank>[0-9]+)\] +" + REST),
+    # Paddle's launcher; Ray's Python processes, of whose two forms this is the one with tabs
+    Header("pylog", r"^LAUNCH " + _LEVEL + r" " + ISO + r" " + REST),
+    Header("pylog", r"^" + ISO + r"\t" + _LEVEL + r" (?P<src>[a-z_]+\.py:[0-9]+) -- " + REST),
     # Levanter: the number is that of a process, which may drive several devices, so it is no rank
     Header("pylog", r"^" + ISO + r" - [0-9]+ - (?P<tag>[^ ]+) - (?:(?P<src>[^ ]+) - )?" + _LEVEL + r" :: " + REST),
     # Composer; its time comes off as a collector's
