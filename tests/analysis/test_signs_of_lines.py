@@ -75,6 +75,9 @@ LINES: tuple[tuple[str, str | None], ...] = (
     ("torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.", "software_exception"),
     # a call over Ray that took too long says nothing of a collective
     ("ray.exceptions.RayTaskError(TimeoutError): ray::RolloutManager.generate() (pid=1694029, ip=10.100.9.210)", None),
+    # a wait for what another rank of the node makes, or for data, is not the waiting rank's fault
+    ("RuntimeError: Waiting for local rank 0, bailing out: 60.000 < 60.055 sec.", "collective_hang"),
+    ("RuntimeError: Index file /tmp/tmpqc4652dc/train/index.json took too long to download, bailing out: 60.000 < 60.003 sec.", "data_stall"),
     # who lost a task does not know what became of it
     ("Original error: DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. Please look at the task logs.", None),
     # locks of a file system
@@ -129,3 +132,10 @@ def test_what_was_being_done_is_looked_for_near_the_exception_only(analyse: Anal
     assert analyse({"train.log": frame + raised}).analysis.verdict.cause == "checkpoint_failure"
     assert analyse({"train.log": frame + noise + raised}).analysis.verdict.cause == "software_exception"
     assert analyse({"train.log": frame, "other.log": raised}).analysis.verdict.cause == "software_exception"
+
+
+def test_gradients_that_are_no_number_on_any_rank_are_not_a_mismatch(analyse: Analyse) -> None:
+    head = "FloatingPointError: Fatal error: gradients are inconsistent between workers. Try --ddp-backend=no_c10d.\n"
+    norms = "grad_norm across the workers:\nrank   0 = {}\nrank   1 = {}\n"
+    assert analyse({"train.log": head + norms.format("nan", "nan")}).analysis.verdict.cause == "numeric"
+    assert analyse({"train.log": head + norms.format(11.2, 10.6)}).analysis.verdict.cause == "collective_mismatch"
