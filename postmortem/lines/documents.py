@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from postmortem.lines import record_blocks
-from postmortem.lines.blocks import Block, Readable
+from postmortem.lines.blocks import MAX_LINE, Block, Readable
 from postmortem.lines.json_records import LIST, LOKI_PART, TEXT_KEY, read_list, read_loki, read_objects
 from postmortem.lines.record_blocks import RecordBlocks
 from postmortem.patterns import later
@@ -25,6 +25,9 @@ from postmortem.patterns import later
 BLOCK_RECORDS: Final = 20_000
 
 _LOKI: Final = later(r'"(?:resultType"\s*:\s*"streams"|streams"\s*:\s*\[|result"\s*:\s*\[\s*\{\s*"stream"\s*:)')
+_CURSOR: Final = later(
+    r"[A-Z][a-z]{2} [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+ [^ ]+ \[s=[0-9a-f]+;(?:[a-z]=[0-9a-f]+;)*t=(?P<t>[0-9a-f]{1,14})(?:;[^\]]*)?\]"
+)
 _JOURNAL: Final = later(rb"(?:__CURSOR=|__REALTIME_TIMESTAMP=)[^\n]*\n(?:[A-Z_0-9]+[=\n])")
 _JOURNAL_KEYS: Final = (
     b"MESSAGE", b"_HOSTNAME", b"__REALTIME_TIMESTAMP", b"_SOURCE_MONOTONIC_TIMESTAMP", b"_TRANSPORT", b"SYSLOG_IDENTIFIER",
@@ -45,10 +48,12 @@ _CSV_HOST: Final = (
 
 
 def document_shape(head: bytes) -> str | None:
-    """`journal`, `loki`, `list`, `objects` or `csv` by a file's first bytes; None for lines, also for one JSON object per line."""
+    """`journal`, `verbose`, `loki`, `list`, `objects` or `csv` by a file's first bytes; None for lines, also for one JSON object per line."""
     if _JOURNAL.match(head):
         return "journal"
     text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if _CURSOR.match(text.partition("\n")[2] if text.startswith("-- ") else text):
+        return "verbose"
     if text[:1] in {"{", "["}:
         return _json_shape(text)
     return "csv" if _is_csv_export(text) else None
@@ -91,6 +96,7 @@ def read_document(shape: str, stream: Readable) -> Iterator[Block]:
     out = RecordBlocks()
     read: dict[str, Callable[[Readable, RecordBlocks], Iterator[None]]] = {
         "journal": _journal,
+        "verbose": _verbose,
         "loki": read_loki,
         "list": read_list,
         "objects": read_objects,
@@ -227,6 +233,36 @@ def _journal(stream: Readable, out: RecordBlocks) -> Iterator[None]:
     if where and fields:
         out.put(*where, json.dumps(fields, ensure_ascii=False))
         yield
+
+
+def _verbose(stream: Readable, out: RecordBlocks) -> Iterator[None]:
+    """Records of `journalctl -o verbose`: a line with the cursor, whose `t` is the time in hexadecimal microseconds, then indented `KEY=value` lines."""
+    lines = _Lines(stream, out)
+    fields: dict[str, str] = {}
+    where: tuple[int, int, str] | None = None
+    last = ""
+    while True:
+        number, offset = lines.count + 1, lines.offset
+        text = next(lines, None)
+        begins = _CURSOR.match(text) if text is not None else None
+        if (begins or text is None) and where:
+            out.put(*where, json.dumps(fields, ensure_ascii=False))
+            yield
+        if text is None:
+            return
+        if begins:
+            fields, where, last = {"__REALTIME_TIMESTAMP": str(int(begins["t"], 16))}, None, ""
+            continue
+        key, equals, value = text.strip().partition("=")
+        if text.startswith("     ") and last in fields:  # the next line of a value
+            if len(fields[last]) < MAX_LINE:
+                fields[last] += f"\n{text.strip()}"
+            continue
+        last = key
+        if equals and key.encode() in _JOURNAL_KEYS and key not in fields:
+            fields[key] = value
+            if key == "MESSAGE":
+                where = (number, offset, text.rstrip("\r\n"))
 
 
 def _size(buffer: bytes, at: int) -> int | None:

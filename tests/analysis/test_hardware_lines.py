@@ -33,6 +33,10 @@ LINES: tuple[tuple[str, str | None], ...] = (
     ("[1.5] beegfs: elb-wrk-1(163500): writefile (communication): Communication error. Node: node_storage_1", "storage_stall"),
     ("[2019-07-11 03:29:12.540968] E [MSGID: 108006] [afr-common.c:5318:__afr_handle_child_down_event] 0-v-replicate-0: All subvolumes are down. Going offline until at least one of them comes back up.", "storage_stall"),
     ("[2019-07-11 03:29:12.540935] I [MSGID: 114018] [client.c:2323:client_rpc_notify] 0-v-client-1: disconnected from v-client-1. Client process will keep trying to connect to glusterd until brick's port is available", None),
+    ('{"category":"Filesystem","severity":"CRITICAL","timestamp":"2026-02-03T17:02:11.123456Z","type":"HangingDriverFrontendIosDetected","description":"Some IOs are hanging."}', "storage_stall"),
+    ("2026-02-03T17:02:11 NodeId<42> Drive MAJOR DriveDead Drive is unresponsive and fails to return IOs for extended period.", None),
+    # an NVLink domain that is set up wrongly
+    ("[Mar 21 2025 20:45:38] [ERROR] [tid 39] No matching network interface found for any IP addresses in the node configuration file", "network_config"),
     # switches
     ("chassisd:Jul 30 17:48:57 CHASSISD_OVER_TEMP_SHUTDOWN_TIME: Chassis temperature above 90 degrees C for too long (> 240 seconds); powering down all FRUs", "switch_failure"),
     ("Sep 23 10:17:30 mx204-1 chassisd[1509]: CHASSISD_FRU_OFFLINE_NOTICE: Taking PEM 1 offline: Removal", None),

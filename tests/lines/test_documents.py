@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postmortem.lines import record_blocks
+from postmortem.lines.blocks import MAX_LINE
 from postmortem.lines.documents import document_shape, read_document
 
 TEXTS = ["plain", 'with "quotes" and \\ backslash', "two\nlines", "Größe 三", "tab\there", "{not json}"]
@@ -44,6 +45,13 @@ JOURNAL = b"".join(
 CSV = b"_time,host,_raw\r\n" + b"".join(
     f'{i},node-{i},"{t.replace(chr(34), chr(34) * 2)}"\r\n'.encode() for i, t in enumerate(TEXTS)
 )
+VERBOSE = "".join(
+    f"Tue 2026-02-03 17:02:11.{i:06} UTC [s=ab{i};i=12;b=cd;m=ef;t={i + 10:x};x=23]\n"
+    "    _HOSTNAME=node-1\n"
+    f"    MESSAGE={t.replace(chr(10), chr(10) + 12 * ' ')}\n"
+    "    _PID=7\n"
+    for i, t in enumerate(TEXTS)
+).encode()
 DOCUMENTS = {
     "list": (json.dumps(LIST, ensure_ascii=False).encode(), "list", 1),
     "list, indented": (json.dumps(LIST, indent=2).encode(), "list", 1),
@@ -53,6 +61,8 @@ DOCUMENTS = {
     "loki": (json.dumps(LOKI).encode(), "loki", 2),
     "loki, indented": (json.dumps(LOKI, indent=2, ensure_ascii=False).encode(), "loki", 2),
     "journal": (JOURNAL, "journal", 1),
+    "verbose": (VERBOSE, "verbose", 1),
+    "verbose, with its head": (b"-- Logs begin at Tue 2026-02-03 10:00:00 UTC. --\n" + VERBOSE, "verbose", 1),
     "csv": (CSV, "csv", 1),
 }  # fmt: skip
 
@@ -118,7 +128,9 @@ def test_a_cut_document_gives_its_whole_records(name: str) -> None:
     assert found[:-1] == [t for t in TEXTS for _ in range(times)][: len(found) - 1]
 
 
-@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n not in {"csv", "journal"}])
+@pytest.mark.parametrize(
+    "name", [n for n in DOCUMENTS if n not in {"csv", "journal", "verbose", "verbose, with its head"}]
+)
 def test_a_record_without_end_is_odd(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_blocks, "MAX_RECORD", 4096)
     monkeypatch.setattr(record_blocks, "CHUNK", 512)
@@ -150,3 +162,12 @@ def test_lines_are_no_document(text: str) -> None:
 def test_damage_raises_nothing(name: str, at: int, noise: bytes) -> None:
     content, shape, _ = DOCUMENTS[name]
     list(read_document(shape, io.BytesIO(content[:at] + noise + content[at:])))
+
+
+def test_a_field_of_a_verbose_record_that_never_ends_is_cut() -> None:
+    head, _, rest = VERBOSE.partition(b"\n    _PID=7\n")
+    more = b"\n            more of it" * 20_000
+    blocks = list(read_document("verbose", io.BytesIO(head + more + b"\n    _PID=7\n" + rest)))
+    framed = [text for block in blocks for text in (block.framed if block.framed is not None else [])]
+    assert len(framed) == len(TEXTS)
+    assert max(map(len, framed)) < 2 * MAX_LINE
