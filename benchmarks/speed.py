@@ -120,8 +120,8 @@ def turns(commands: dict[str, Sequence[str]], count: int) -> dict[str, Run]:
     }
 
 
-def parse_only(folder: Path, workers: int) -> None:
-    """All recognised rows of a folder into Parquet, nothing else: what the table calls `parse`."""
+def parse_only(folder: Path, workers: int, *, counted: bool) -> None:
+    """All recognised rows of a folder into Parquet, nothing else: what the table calls `parse`; `counted` reads and prints their numbers after that."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as postmortem.cli.main does
     from postmortem.bundle import plan
     from postmortem.tables.parse import Where, get_ready, parse
@@ -130,6 +130,8 @@ def parse_only(folder: Path, workers: int) -> None:
     with tempfile.TemporaryDirectory() as spool:
         for _ in parse(plan([folder]), [folder], Path(spool), spool, (), Where(workers)):
             pass
+        if not counted:
+            return
         import polars as pl
 
         counts: dict[str, int] = {}
@@ -217,7 +219,7 @@ def small_files(work: Path, most: int) -> None:
 
 def counts(folder: Path, workers: int) -> None:
     """Print how many events agree with what the generator says that it wrote."""
-    done = subprocess.run(parse_command(folder, workers), check=True, stdout=subprocess.PIPE)
+    done = subprocess.run([*parse_command(folder, workers), "--count"], check=True, stdout=subprocess.PIPE)
     ours, truth = json.loads(done.stdout), json.loads((folder / "truth.json").read_bytes())["events"]
     other = {name: (ours.get(name, 0), n) for name, n in truth.items() if ours.get(name, 0) != n}
     print(
@@ -238,9 +240,10 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100_000, help="small files of the last rows; 0 for none")
     parser.add_argument("--grow", default="4M,16M,64M", help="sizes for the exponent; empty for none")
     parser.add_argument("--parse", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.parse:
-        parse_only(asked.parse, asked.workers)
+        parse_only(asked.parse, asked.workers, counted=asked.count)
         return
     if not asked.corpus:
         parser.error("--corpus is needed: the generator of the logs")
