@@ -40,6 +40,7 @@ STATED: Final = ("gpus", "nics", "addresses")
 ROWWISE: Final = ("raw_rows", "placed", "dated", "settled")
 """Tables of settle.sql with a row per row of the spool: of a large one they are views, so that nothing as long is held."""
 VIEWS_FROM: Final = 500_000
+MOST_RANKS: Final = 1 << 24
 SORTED_ROWS: Final = 100_000
 
 _CALL: Final = "'opCount .* count [0-9]+', 'opCount ' || lower(to_hex(p.seq)) || ' … count ' || p.numel"
@@ -281,6 +282,8 @@ def _numbered(
         span or (),
     )
     own = {"boot": "n.boot"}
+    # What no job has is a damaged number, and sums of it would not fit any column.
+    own |= {c: f"CASE WHEN r.{c} < {MOST_RANKS} THEN r.{c} END" for c in ("rank", "local_rank", "nranks", "peer_rank")}
     if names_hca:
         own["dev"] = "CASE WHEN r.event = 'nccl.qp' AND h.file IS NOT NULL THEN h.dev ELSE r.dev END"
     entity = ", ".join(own.get(c.name, f'r."{c.name}"') for c in ENTITY)

@@ -6,14 +6,14 @@ import json
 import random
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from postmortem.incident import Options, open_incident
+from postmortem.incident import Incident, Options, open_incident
 from postmortem.report.document import to_document
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -122,3 +122,11 @@ def test_missing_files_lead_to_no_confident_wrong_answer(bundle: Path, seed: int
 
 def test_a_second_run_gives_the_same_bytes(bundle: Path) -> None:
     assert json.dumps(answer([bundle])) == json.dumps(untouched(bundle))
+
+
+def test_a_damaged_rank_overflows_no_sum(analyse: Callable[[Mapping[str, str]], Incident]) -> None:
+    most = (1 << 63) - 1
+    init = f"node-01:1000:1002 [2] NCCL INFO ncclCommInitRank comm 0x55d0 rank {most} nranks {most} cudaDev 2 nvmlDev 2 busId 3b000 commId 0x3a1c - Init COMPLETE\n"
+    raised = f"[rank{most}]: ValueError: x\n[rank{most}]: RuntimeError: y\n"
+    found = analyse({"nccl.log": init, f"rank_{most}.log": raised})
+    assert found.con.execute("SELECT count(*) FROM events WHERE rank > 1 << 24 OR nranks > 1 << 24").fetchone() == (0,)

@@ -451,9 +451,9 @@ SELECT DISTINCT l.host FROM listed_nodes l JOIN jobs j ON j.job_id IS NOT DISTIN
 -- One row: whether the nodes of all ranks are known. They are when as many nodes have ranks as the world needs at the ranks per node
 -- that are seen, and at least one of these names is one that a machine has.
 CREATE TEMP TABLE placement AS
-WITH per AS (SELECT node, count(*) AS n, max(local_rank) + 1 AS locals FROM ranks WHERE node IS NOT NULL GROUP BY node),
+WITH per AS (SELECT node, count(*) AS n, max(local_rank) FILTER (local_rank < 1 << 24) + 1 AS locals FROM ranks WHERE node IS NOT NULL GROUP BY node),
 world AS (
-  SELECT greatest(coalesce((SELECT max(greatest(coalesce(nranks, 0), rank + 1)) FROM ranks), 0), coalesce((SELECT max(nranks) FROM facts WHERE fact = 'job.world_size'), 0)) AS n
+  SELECT greatest(coalesce((SELECT max(greatest(coalesce(nranks, 0), rank + 1)) FROM ranks WHERE rank < 1 << 24), 0), coalesce((SELECT max(nranks) FROM facts WHERE fact = 'job.world_size'), 0)) AS n
 )
 SELECT w.n > 0 AND (SELECT count(*) * max(greatest(n, coalesce(locals, 0))) FROM per) >= w.n AND EXISTS (FROM per JOIN host_names h ON h.name = per.node AND h.is_machine) AS is_whole FROM world w;
 

@@ -10,7 +10,7 @@ WITH pipes AS (SELECT DISTINCT from_json(members, '["BIGINT"]') AS m FROM groups
 told AS (SELECT m[i] AS rank, min(i) - 1 AS stage FROM (SELECT m, unnest(range(1, len(m) + 1)) AS i FROM pipes) GROUP BY 1 HAVING min(i) = max(i)),
 said AS (
   SELECT max(try_cast(value AS BIGINT)) FILTER (fact = 'job.pipeline_size') AS stages, coalesce(bool_or(fact = 'job.rank_order' AND value = 'True'), false) AS is_other,
-    greatest(coalesce(max(nranks) FILTER (fact = 'job.world_size'), 0), coalesce((SELECT max(rank) + 1 FROM ranks), 0), coalesce((SELECT max(rank) + 1 FROM steps), 0)) AS world FROM facts
+    greatest(coalesce(max(nranks) FILTER (fact = 'job.world_size'), 0), coalesce((SELECT max(rank) + 1 FROM ranks WHERE rank < 1 << 24), 0), coalesce((SELECT max(rank) + 1 FROM steps WHERE rank < 1 << 24), 0)) AS world FROM facts
 ),
 counted AS (SELECT r.rank, r.rank * stages // world AS stage FROM (SELECT DISTINCT rank FROM steps WHERE rank IS NOT NULL) r CROSS JOIN said WHERE stages > 1 AND world % stages = 0 AND NOT is_other),
 known AS (FROM told UNION ALL FROM counted WHERE NOT EXISTS (FROM told))
