@@ -37,14 +37,14 @@ _KINDS: Final = (
 _GREP: Final = later(rb"^(?P<path>[\w./@+,=%-]{0,300}?(?:" + _KINDS + rb")):(?:[0-9]+:)?", re.MULTILINE)
 _HEADS: Final = (
     (later(rb"^==> (?!/(?:sys|proc)/)(?P<path>[^\s=][^\r\n]{0,300}) <==" + _END, re.MULTILINE), Shape.NONE),
-    (later(rb"^-{8,}" + _END + _HOST + rb"(?: \([0-9]+\))?" + _END + rb"-{8,}" + _END, re.MULTILINE), Shape.WORD),
+    (later(rb"^-{8,}" + _END + _HOST + rb"(?: \([0-9]+\))?" + _END + rb"-{8,}" + _END, re.MULTILINE), Shape.LOOSE),
     (
         later(rb"^" + _HOST + rb" \| (?:CHANGED|SUCCESS|FAILED!?|UNREACHABLE!?)[^\r\n]{0,40}>>" + _END, re.MULTILINE),
         Shape.WORD,
     ),
 )
 _LOOP: Final = later(
-    rb"(?P<before>[=#*+>-]{2,90} ?(?:(?i:host|hostname|node|server)[:= ] ?)?|(?i:host|hostname|node|server) ?[:=] ?)"
+    rb"(?P<before>[=#*+>-]{2,90} ?(?P<said>(?i:host|hostname|node|server)[:= ] ?)?|(?P<label>(?i:host|hostname|node|server) ?[:=] ?))"
     + _HOST
     + rb"(?P<after> ?[=#*+:<-]{0,90})"
     + _END
@@ -85,9 +85,11 @@ def _mark_of(head: bytes) -> tuple[re.Pattern[bytes], Shape] | None:
         if found and _name_of(found, least):
             return mark, least
     loop = _LOOP.match(bare)
-    if loop and _name_of(loop, Shape.NUMBERED):
+    # A word with a number alone may as well be a model: `=== resnet50 ===`.
+    least = Shape.NUMBERED if loop and (loop["said"] or loop["label"]) else Shape.NAMED
+    if loop and _name_of(loop, least):
         same = re.compile(b"^" + re.escape(loop["before"]) + _HOST + re.escape(loop["after"]) + _END, re.MULTILINE)
-        return same, Shape.NUMBERED
+        return same, least
     lines = bare.split(b"\n")[:-1] if len(head) >= LOOK else bare.rstrip(b"\n").split(b"\n")
     # A program may print the place of a warning in this way, but not on each line.
     if len(lines) > 2 and all(line == b"--" or _GREP.match(line) for line in lines) and _GREP.match(bare):

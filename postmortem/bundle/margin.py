@@ -27,6 +27,7 @@ def without_margin(text: bytes) -> bytes | None:
     # What the first and the last in order have in common all have.
     first, last = min(margins), max(margins)
     margin = first[: next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
-    if not margin:
+    # Programs print one blank themselves: Megatron does before each step.
+    if margin in (b"", b" "):
         return None
     return b"\n".join(line[len(margin) :] if line.startswith(margin) else line.lstrip(b" \t>") for line in lines)

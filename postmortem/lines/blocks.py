@@ -240,11 +240,19 @@ def _filled(stream: Readable, carry: bytes, head: bytes, count: int) -> tuple[by
 
 def _room(size: int) -> bytearray:
     """At least `size` bytes: those of an earlier block once nothing refers to them any more, since to clear new ones takes as long as to read them."""
-    for old in _SCRATCH.rooms:
-        # One reference is the list's, one is `old`, one the argument's.
-        if size <= len(old) <= size * 2 and sys.getrefcount(old) == 3:
-            return old
+    rooms = _SCRATCH.rooms
+    for k in range(len(rooms)):
+        if size <= len(rooms[k]) <= size * 2 and _references(rooms, k) == _ALONE:
+            return rooms[k]
     return bytearray(size)
+
+
+def _references(rooms: list[bytearray], k: int) -> int:
+    return sys.getrefcount(rooms[k])
+
+
+_ALONE: Final = _references([bytearray()], 0)
+"""What is counted where only the list refers to a room; measured, since versions of Python count the call's own in different ways."""
 
 
 def _keep(room: bytearray, *, is_ascii: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postmortem.lines.blocks import MAX_LINE, _feeds, read_blocks
+from postmortem.lines.blocks import MAX_LINE, _feeds, _keep, _room, read_blocks
 
 
 def read(data: bytes, block_bytes: int = 1 << 20) -> list[tuple[int, int, str]]:
@@ -122,3 +122,14 @@ def test_what_an_earlier_block_left_in_its_room_is_not_seen() -> None:
     assert held[0].text[0] == held[0].text[-1] == "first line"
     assert len(held[-1].text) == 100_000
     assert held[-1].text.unique().to_list() == ["short"]
+
+
+def test_room_is_given_again_only_once_nothing_refers_to_it() -> None:
+    _keep(room := bytearray(3 << 20), is_ascii=True)
+    assert _room(3 << 20) is not room
+    view = memoryview(room)
+    where = id(room)
+    del room
+    assert id(_room(3 << 20)) != where
+    del view
+    assert id(_room(3 << 20)) == where
