@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,16 @@ def test_manual_page_is_current_and_whole() -> None:
 
 def test_roff_prints_text_as_it_is() -> None:
     assert roff("a-b \\ c\n.TH x\n'y") == "a\\-b \\e c\n\\&.TH x\n\\&'y"
+
+
+def test_the_manual_page_leaves_the_help_texts_as_they_are() -> None:
+    """In a process of its own: a command that was asked before keeps its help option."""
+    program = (
+        "from click.testing import CliRunner; from postmortem.cli import cli; from postmortem.cli.manual import manual; manual()\n"
+        "for name in cli.list_commands(None): print(CliRunner().invoke(cli, [name, '--help']).stdout.count('-h, --help'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"1"}
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff on this machine")

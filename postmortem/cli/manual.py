@@ -81,7 +81,8 @@ def _command(group: click.Group, words: str) -> Iterator[str]:
     ctx = click.Context(group)
     command = group.get_command(ctx, name)
     assert command is not None
-    own = click.Context(command, info_name=words, parent=None)
+    # A command keeps the help option that it is first asked for.
+    own = click.Context(command, info_name=words, help_option_names=cli.context_settings["help_option_names"])
     usage = " ".join(command.collect_usage_pieces(own))
     yield ".SS " + roff(f"{words} {usage}")
     yield from (line for part in _paragraphs(command.help or "") for line in part)
