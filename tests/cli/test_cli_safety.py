@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from postmortem import outputs
-from postmortem.cli import analyze, query, shell
+from postmortem.cli import cli, shell
 from postmortem.errors import PostmortemError, UsageError
 
 
@@ -37,7 +37,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refused(database: Path, sql: str, *options: str) -> str:
-    done = CliRunner().invoke(query.command, [str(database), sql, *options], standalone_mode=False)
+    done = CliRunner().invoke(cli, ["query", str(database), sql, *options], standalone_mode=False)
     assert isinstance(done.exception, UsageError), done.output
     return str(done.exception)
 
@@ -68,7 +68,7 @@ def test_files_are_reached_where_that_is_asked_for(database: Path, tmp_path: Pat
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     sql = f"SELECT b FROM read_csv('{tmp_path}/x.csv')"
     done = CliRunner().invoke(
-        query.command, [str(database), sql, "--allow-files", "--format", "csv"], standalone_mode=False
+        cli, ["query", str(database), sql, "--allow-files", "--format", "csv"], standalone_mode=False
     )
     assert done.output == "b\n2\n"
     # The incident itself stays as it is.
@@ -96,7 +96,7 @@ def test_the_plain_shell_reaches_nothing_else(
     database: Path, typed: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed("SELECT * FROM read_text('/etc/hostname');\nSELECT 6 * 7 AS n;\n")
-    assert shell.command([str(database), "--plain"], standalone_mode=False) == 0
+    assert cli(["shell", str(database), "--plain"], standalone_mode=False) == 0
     told = capsys.readouterr()
     assert "error: Permission" in told.err
     assert "42" in told.out
@@ -116,8 +116,8 @@ def test_the_client_runs_in_safe_mode(
 
     monkeypatch.setattr("subprocess.run", run)
     monkeypatch.setattr(shell, "client_path", lambda: "duckdb")
-    shell.command([str(database)], standalone_mode=False)
-    shell.command([str(database), "--allow-files"], standalone_mode=False)
+    cli(["shell", str(database)], standalone_mode=False)
+    cli(["shell", str(database), "--allow-files"], standalone_mode=False)
     assert "-safe" in seen[0]
     assert "-no-init" in seen[0]
     assert "-safe" not in seen[1]
@@ -126,7 +126,7 @@ def test_the_client_runs_in_safe_mode(
 
 def test_json_of_rows_drives_no_terminal(database: Path) -> None:
     done = CliRunner().invoke(
-        query.command, [str(database), "SELECT message FROM events", "--format", "json"], standalone_mode=False
+        cli, ["query", str(database), "SELECT message FROM events", "--format", "json"], standalone_mode=False
     )
     assert json.loads(done.output) == [{"message": "\x1b[31m\u202e\x9b"}]
     assert not set(done.output) & {"\x1b", "\u202e", "\x9b"}
@@ -186,7 +186,7 @@ def test_no_room_for_rows_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(incident, "settle", full)
     done = CliRunner().invoke(
-        analyze.command, [str(tmp_path), "--format", "json", "--workers", "1"], standalone_mode=False
+        cli, ["analyze", str(tmp_path), "--format", "json", "--workers", "1"], standalone_mode=False
     )
     assert isinstance(done.exception, PostmortemError)
     assert "set TMPDIR" in str(done.exception)
